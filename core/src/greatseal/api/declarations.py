@@ -1,0 +1,115 @@
+"""What plugins declare as data: settings, schemas, jobs, checks, commands, permissions, events (architecture 4 and 7)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    import sqlalchemy
+
+
+class Scope(Enum):
+    """How many of it run: one for each worker, one for each node, or one in the cluster (a lease with a fencing number)."""
+
+    WORKER = "worker"
+    NODE = "node"
+    CLUSTER = "cluster"
+
+
+class Owns(msgspec.Struct, frozen=True):
+    """The plugin owns these keys of ``section``.
+
+    ``section`` is ``name`` for one table, ``name.*`` for keyed tables (``profiles.*``), ``name[]`` for one table or several.
+    A key has one owner; several plugins may own different keys of a section.
+    """
+
+    section: str
+    struct: type[msgspec.Struct]
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """The plugin reads keys that another plugin owns; type and default must agree with the owner's."""
+
+    section: str
+    struct: type[msgspec.Struct]
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A secret setting: a TOML string, ``{ file = "..." }`` or ``{ env = "..." }``. It never shows its value."""
+
+    value: str
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+    __str__ = __repr__
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """The tables of a plugin and where its alembic migrations are (an import path of a package with ``versions``).
+
+    ``head`` is the newest revision; the start compares it with the recorded one before alembic is imported.
+    """
+
+    feature: str
+    metadata: "sqlalchemy.MetaData"
+    migrations: str
+    head: str
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that repeats. ``every`` and ``jitter`` are seconds; the first run is after ``jitter`` at most."""
+
+    name: str
+    every: float
+    run: Callable[[], Awaitable[None]]
+    scope: Scope = Scope.NODE
+    jitter: float = 0.0
+
+
+class Lifespan(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that lives while the service runs; opened in the order of ``requires``, closed in reverse."""
+
+    name: str
+    open: Callable[[], AbstractAsyncContextManager[object]]
+    scope: Scope = Scope.WORKER
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``ok``, and one line that says what was seen and, when not ok, what to do."""
+
+    ok: bool
+    detail: str
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of /readyz and of ``greatseal doctor``. ``ready=False`` is for doctor alone."""
+
+    name: str
+    run: Callable[[], Awaitable[CheckResult]]
+    ready: bool = True
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines that ``greatseal serve`` prints for a person on a terminal when it is ready."""
+
+    title: str
+    lines: Callable[[], Sequence[str]]
+
+
+class EventType(msgspec.Struct, frozen=True):
+    """An audit event type and when it is written, for the reference."""
+
+    name: str
+    service: str
+    summary: str
+
+
+class PermissionName(msgspec.Struct, frozen=True):
+    """A permission that a role may grant."""
+
+    name: str
+    summary: str

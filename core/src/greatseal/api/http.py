@@ -1,0 +1,187 @@
+"""Routes as data, the rules that guard them, calls and replies (architecture 6)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+
+import msgspec
+import orjson
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+T = TypeVar("T")
+C = TypeVar("C", bound="Caller")
+
+Style = Literal["oauth", "api", "acme", "acme-admin", "page"]
+ListenerName = Literal["main", "admin"]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Who may call a route. Each class but Anonymous and Handler is served by one :class:`AuthScheme`."""
+
+
+class Anonymous(Rule, frozen=True):
+    """Anybody."""
+
+
+class Handler(Rule, frozen=True):
+    """The handler proves the caller itself; ``reason`` says why no scheme can."""
+
+    reason: str
+
+
+class Session(Rule, frozen=True):
+    """A signed-in person."""
+
+
+class Permission(Rule, frozen=True):
+    """A session with a role that grants ``name``, for example ``clients:read``."""
+
+    name: str
+
+
+class Bearer(Rule, frozen=True):
+    """An access token that holds ``scope``; an empty scope asks for none."""
+
+    scope: str = ""
+
+
+class Operator(Rule, frozen=True):
+    """An operator of the CA with one of ``roles``."""
+
+    roles: tuple[str, ...]
+
+
+class Jws(Rule, frozen=True):
+    """A request signed by an ACME account key (RFC 8555 s6.2): ``kid``, an embedded ``jwk``, or either."""
+
+    key: Literal["kid", "jwk", "either"] = "kid"
+
+
+class Negotiate(Rule, frozen=True):
+    """A Kerberos client (RFC 4559)."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls: what an :class:`AuthScheme` proved. Schemes return subclasses with more."""
+
+    subject: str
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer: bytes with a status and headers. A header may repeat, so they are pairs."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def json(cls, value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> "Reply":
+        """``value``, which may hold Structs, as application/json."""
+        body = orjson.dumps(value, default=msgspec.to_builtins)
+        return cls(status=status, body=body, content_type="application/json", headers=tuple((headers or {}).items()))
+
+    @classmethod
+    def text(cls, value: str, *, status: int = 200, content_type: str = "text/plain; charset=utf-8") -> "Reply":
+        """``value`` in UTF-8."""
+        return cls(status=status, body=value.encode(), content_type=content_type)
+
+    @classmethod
+    def empty(cls, status: int = 204) -> "Reply":
+        """No body."""
+        return cls(status=status)
+
+    def with_headers(self, *pairs: tuple[str, str]) -> "Reply":
+        """The same answer with more headers."""
+        return msgspec.structs.replace(self, headers=self.headers + pairs)
+
+
+class Connection(Protocol):
+    """What lives as long as the TCP connection of a call: a place for half-open authentication, keyed by its owner."""
+
+    state: dict[str, Any]
+    trusted_proxy: bool
+
+
+class Call(Protocol):
+    """One request, as a handler sees it. The body is read when it is asked for."""
+
+    @property
+    def route(self) -> "Route": ...
+    @property
+    def http(self) -> "web.Request":
+        """The aiohttp request, for rare needs."""
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The path parameters, decoded."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query parameters; one that was given twice raises BadRequest."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def url(self) -> str:
+        """The URL as the caller must have meant it: base URL, path and query as sent; never from Host."""
+
+    @property
+    def remote(self) -> str:
+        """The address of the client; that of X-Forwarded-For only behind a trusted proxy."""
+
+    @property
+    def connection(self) -> Connection: ...
+    @property
+    def caller(self) -> Caller: ...
+    def caller_as(self, kind: type[C]) -> C:
+        """The caller as the class that the route's scheme returns."""
+
+    async def raw(self) -> bytes:
+        """The body within `[server] max_body_bytes`, else PayloadTooLarge."""
+
+    async def body(self, kind: type[T]) -> T:
+        """The body as strict JSON decoded into ``kind``; BadRequest names the member that does not fit."""
+
+    def replace_body(self, content: bytes) -> None:
+        """For schemes that carry the body inside an envelope: :meth:`body` reads ``content`` from now on."""
+
+
+HandlerFunction = Callable[[Any], Awaitable[Reply]]
+
+
+class Route(msgspec.Struct, frozen=True):
+    """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest. ``summary`` is for the reference."""
+
+    method: str
+    path: str
+    handler: HandlerFunction
+    style: Style = "api"
+    auth: Rule = Anonymous()
+    listener: ListenerName = "main"
+    content_types: tuple[str, ...] = ("application/json",)
+    """Media types of a body; checked only where there is one."""
+    summary: str = ""
+
+
+class AuthScheme(ABC):
+    """Proves the caller of the routes that carry its rule."""
+
+    rule: ClassVar[type[Rule]]
+
+    @abstractmethod
+    async def authenticate(self, call: Call) -> Caller:
+        """Called once per request before the handler. Raises a Problem to refuse."""
+
+    def finish(self, call: Call, reply: Reply) -> Reply:
+        """Called with every reply of a guarded route, refusals too; may add headers."""
+        return reply
+
+
+class Discovery(msgspec.Struct, frozen=True):
+    """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``."""
+
+    document: Literal["oauth", "openid", "federation", "acme"]
+    members: Callable[[], Mapping[str, object]]

@@ -1,0 +1,224 @@
+"""Issuing X.509 certificates: what is asked for, who may add to it, who signs (architecture 4 and 10).
+
+The phases of one issuance, in order: ``authorize`` checks, the CSR is read and matched, ``csr`` checks, ``policy`` checks,
+:meth:`Issuance.compose`, one transaction with :meth:`Issuance.reserve`, :meth:`Issuance.issue`, one transaction with
+:meth:`Issuance.record`. Nothing is signed that was not recorded; who reserves must settle after a crash.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+import msgspec
+from cryptography import x509
+
+from greatseal.api.acme import AccountView, Identifier
+from greatseal.api.problems import Conflict
+from greatseal.api.store import Tx
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+FinalizePhase = Literal["authorize", "csr", "policy"]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """An issuing profile of `[profiles.<id>]`. Parameters of other plugins come from their own settings, by ``id``."""
+
+    id: str
+    description: str
+    issue_as: str
+    ca_id: str
+    validity_days: int
+    eku: tuple[str, ...]
+
+
+class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A PKCS#10 request whose key and self-signature were checked. ``thumbprint`` is RFC 7638 of its key, None where JWK has no
+    form for it. ``names`` are those of the SAN and a hostname-shaped CN, in canonical form."""
+
+    der: bytes
+    spki: bytes
+    thumbprint: str | None
+    names: frozenset[Identifier]
+    csr: x509.CertificateSigningRequest
+
+
+class ProvenIdentifier(msgspec.Struct, frozen=True, kw_only=True):
+    """An identifier of an order, wildcard prefix and all, with the challenge type that proved it."""
+
+    identifier: Identifier
+    validated_by: str
+
+
+class Finalization(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finalize check decides on. ``csr`` is None in the phase ``authorize``."""
+
+    order_id: str
+    profile: Profile
+    identifiers: tuple[ProvenIdentifier, ...]
+    account: AccountView
+    csr: CertificateRequest | None
+    ca_id: str
+
+
+class FinalizeCheck(ABC):
+    """May refuse a finalization. Checks of one phase run in the order of their names; all must pass."""
+
+    name: ClassVar[str]
+    phase: ClassVar[FinalizePhase]
+
+    @abstractmethod
+    async def check(self, finalization: Finalization) -> None:
+        """Raises a Problem to refuse; the order stays ready."""
+
+
+class IssuanceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to certify. ``not_before`` and ``not_after`` are microseconds, None for the profile's choice."""
+
+    profile: Profile
+    ca_id: str
+    identifiers: tuple[Identifier, ...]
+    csr: CertificateRequest
+    account: AccountView | None
+    order_id: str | None = None
+    not_before: int | None = None
+    not_after: int | None = None
+
+
+class SanInjector(ABC):
+    """Adds names to the SAN of a certificate."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def names(self, issuance: IssuanceRequest) -> Sequence[x509.GeneralName]:
+        """Called once per certificate, before composing. Raises a Problem to refuse."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A composed and linted to-be-signed certificate under a serial that nobody else has. It was not signed by the CA's key."""
+
+    id: str
+    request: IssuanceRequest
+    issue_as: str
+    serial: bytes
+    tbs: bytes
+    not_before: int
+    not_after: int
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded draft: it may be signed. All that :meth:`Issuer.issue` needs, also after a restart."""
+
+    id: str
+    issue_as: str
+    ca_id: str
+    kid: str
+    serial: bytes
+    tbs: bytes
+
+
+class Issued(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed certificate. ``chain`` holds the issuers in order, without the leaf."""
+
+    der: bytes
+    chain: tuple[bytes, ...]
+    media_type: str
+    serial: bytes
+
+
+class Issuer(ABC):
+    """Signs in one manner, chosen by a profile's ``issue_as``. Kill points are between all four methods."""
+
+    issue_as: ClassVar[str]
+
+    @abstractmethod
+    async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
+        """Build and lint under a throw-away key. Changes nothing; may be thrown away."""
+
+    @abstractmethod
+    def prepare(self, tx: Tx, draft: Draft) -> Prepared:
+        """Record serial and to-be-signed. Raises ``Refuse(SerialTaken())`` when the serial exists."""
+
+    @abstractmethod
+    async def issue(self, prepared: Prepared) -> Issued:
+        """Sign what was recorded. Calling it twice does no harm."""
+
+    @abstractmethod
+    async def settle(self, prepared: Prepared) -> Issued | None:
+        """After a crash: the same certificate that :meth:`issue` gave or would have given; None when that cannot be known."""
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """An inventory record. ``status`` signing becomes issued or, after a crash that hid the outcome, unknown (published as revoked).
+
+    Moments are microseconds; ``serial`` is the DER content without sign byte."""
+
+    id: str
+    status: Literal["signing", "issued", "unknown", "revoked"]
+    ca_id: str
+    profile: str
+    serial: bytes
+    account_id: str | None
+    order_id: str | None
+    spki_sha256: bytes
+    not_before: int
+    not_after: int
+    der: bytes | None
+    chain: tuple[bytes, ...]
+    media_type: str
+
+
+class IssuanceObserver(ABC):
+    """Told of issued and revoked certificates, in their transaction."""
+
+    @abstractmethod
+    def issued(self, tx: Tx, certificate: Certificate) -> None:
+        """The certificate is in the inventory; what this writes commits with it. Never raises: issuance must succeed."""
+
+    def revoked(self, tx: Tx, certificate: Certificate, reason: int | None) -> None:
+        """The certificate is revoked."""
+
+
+class Issuance(Protocol):
+    """The certificate authority, for protocols in front of it. ACME is one."""
+
+    def profiles(self, ca_id: str | None = None) -> Mapping[str, Profile]:
+        """The profiles that the CA offers, by id."""
+
+    def profile(self, requested: str | None, ca_id: str | None = None) -> Profile:
+        """The profile asked for, or the default. Raises InvalidProfile."""
+
+    def read_csr(self, der: bytes) -> CertificateRequest:
+        """Decode and check key, encoding and self-signature. Raises BadCsr."""
+
+    def match(self, csr: CertificateRequest, identifiers: Sequence[Identifier]) -> None:
+        """The names of the request must be exactly the identifiers (RFC 8555 s7.4). Raises BadCsr naming the difference."""
+
+    async def compose(self, request: IssuanceRequest) -> Draft:
+        """Names are injected, the issuer composes. Raises a Problem to refuse."""
+
+    def reserve(self, tx: Tx, draft: Draft) -> Prepared:
+        """Record the draft as signing, in the caller's transaction."""
+
+    async def issue(self, prepared: Prepared) -> Issued:
+        """Sign. Raises Unavailable when the key cannot be used now."""
+
+    def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
+        """Store the certificate as issued, tell the observers, write ``cert.issue``."""
+
+    def abandon(self, tx: Tx, prepared: Prepared) -> None:
+        """Give up a reservation whose outcome cannot be known: the record becomes unknown and counts as revoked."""
+
+    def reserved(self, tx: Tx, id: str) -> Prepared | None:
+        """The reservation, as long as it is signing."""
+
+    async def settle(self, prepared: Prepared) -> Issued | None:
+        """Ask the issuer what became of a reservation."""
+
+    async def certificate(self, id: str) -> Certificate | None:
+        """The inventory record."""
+
+
+class SerialTaken(Conflict):
+    """The drawn serial exists: compose again. Never reaches a client."""

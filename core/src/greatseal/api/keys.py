@@ -1,0 +1,85 @@
+"""Signing keys: signers, rings and stores (architecture 9)."""
+
+from abc import ABC, abstractmethod
+from typing import Literal, Protocol
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+KeyState = Literal["pending", "active", "retained", "revoked"]
+
+
+class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The public half of a key's record. ``algorithm`` is a key type: ``ec:P-256``, ``ec:P-384``, ``rsa:2048`` to ``rsa:4096``,
+    ``ed25519``, ``ml-dsa-44``, ``ml-dsa-65``, ``ml-dsa-87``. Moments are microseconds."""
+
+    kid: str
+    purpose: str
+    algorithm: str
+    state: KeyState
+    created_at: int
+    spki: bytes
+
+
+class Signer(Protocol):
+    """A private key that never leaves its store."""
+
+    @property
+    def info(self) -> KeyInfo: ...
+    @property
+    def public_key(self) -> PublicKeyTypes: ...
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same input always gives the same signature (ECDSA by RFC 6979, RSA PKCS#1, Ed25519)."""
+
+    async def sign(self, message: bytes) -> bytes:
+        """The signature in the form that X.509 uses: ECDSA as DER with the curve's hash, RSA PKCS#1 v1.5 with SHA-256, else raw."""
+
+    def sign_jose(self, message: bytes) -> bytes:
+        """The signature in the form that JOSE uses, in line; raises TypeError for a key that can only sign slowly."""
+
+
+class KeyRing(Protocol):
+    """The keys of one purpose, a snapshot that is replaced whole on change."""
+
+    @property
+    def active(self) -> Signer | None: ...
+    def all(self) -> tuple[Signer, ...]:
+        """Every key that is not revoked, newest first."""
+
+    async def make(self, algorithm: str) -> Signer:
+        """Make a key, store it sealed and make it active; the one before is retained."""
+
+    async def revoke(self, kid: str) -> bool:
+        """Revoke for ever; False when the kid is unknown."""
+
+
+class Keys(Protocol):
+    """All key rings of this node, and sealing under the cluster key."""
+
+    def ring(self, purpose: str) -> KeyRing:
+        """The ring of ``purpose``, for example ``ca:default:issuing``."""
+
+    def seal(self, secret: bytes, *, table: str, row: str, field: str) -> bytes:
+        """AES-256-GCM under the cluster key, bound to its place. For columns declared ``Sealed``."""
+
+    def open(self, sealed: bytes, *, table: str, row: str, field: str) -> bytes:
+        """The secret back; raises Internal when key or place is another."""
+
+
+class KeyStore(ABC):
+    """Where private keys rest: sealed in the database, or in hardware."""
+
+    name: str
+
+    @abstractmethod
+    async def make(self, purpose: str, algorithm: str) -> Signer:
+        """Make a key whose private half stays in the store."""
+
+    @abstractmethod
+    async def load(self, kid: str) -> Signer | None:
+        """The key of that name."""
+
+    @abstractmethod
+    async def list(self) -> tuple[KeyInfo, ...]:
+        """What the store holds."""

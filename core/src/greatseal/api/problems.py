@@ -1,0 +1,109 @@
+"""Refusals: values with two audiences, a public text for the caller and a private cause for the operator."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Problem(Exception):
+    """A refusal that a caller may see.
+
+    ``detail`` is public: it says what was found, what was expected and what to do. ``cause`` is for the log alone.
+    ``headers`` are added to the reply, ``members`` to its body. ``identifier`` and ``subproblems`` are those of RFC 8555 s6.7.1.
+    The class decides status and code; the style of the route decides the shape (:mod:`greatseal.http.render`).
+    """
+
+    status: ClassVar[int] = 500
+    error: ClassVar[str] = "server_error"
+    """The code in an OAuth or api body."""
+    type: ClassVar[str] = "serverInternal"
+    """The token after ``urn:ietf:params:acme:error:`` in a problem document."""
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        cause: str = "",
+        headers: Mapping[str, str] = _NOTHING,
+        members: Mapping[str, Any] = _NOTHING,
+        identifier: Mapping[str, str] | None = None,
+        subproblems: "Sequence[Problem]" = (),
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.cause = cause
+        self.headers = dict(headers)
+        self.members = dict(members)
+        self.identifier = identifier
+        self.subproblems = tuple(subproblems)
+
+
+class BadRequest(Problem):
+    """The request cannot be understood or breaks a rule."""
+
+    status, error, type = 400, "invalid_request", "malformed"
+
+
+class Unauthenticated(Problem):
+    """Nobody was proven to be the caller."""
+
+    status, error, type = 401, "unauthenticated", "unauthorized"
+
+
+class Forbidden(Problem):
+    """The caller is known and may not do this."""
+
+    status, error, type = 403, "forbidden", "unauthorized"
+
+
+class NotFound(Problem):
+    """There is no such thing, or the caller may not know that there is."""
+
+    status, error, type = 404, "not_found", "malformed"
+
+
+class MethodNotAllowed(Problem):
+    """The path exists, the method does not; ``headers`` carries ``Allow``."""
+
+    status, error, type = 405, "method_not_allowed", "malformed"
+
+
+class Conflict(Problem):
+    """The state changed, or the thing exists."""
+
+    status, error, type = 409, "conflict", "malformed"
+
+
+class PayloadTooLarge(Problem):
+    """The body is over the limit."""
+
+    status, error, type = 413, "payload_too_large", "malformed"
+
+
+class UnsupportedMediaType(Problem):
+    """The Content-Type is not one that the route reads."""
+
+    status, error, type = 415, "unsupported_media_type", "malformed"
+
+
+class RateLimited(Problem):
+    """Too many in the window; ``headers`` carries ``Retry-After``."""
+
+    status, error, type = 429, "rate_limited", "rateLimited"
+
+
+class Internal(Problem):
+    """A fault of ours; the detail never tells more than an incident id."""
+
+    status, error, type = 500, "server_error", "serverInternal"
+
+
+class Unavailable(Problem):
+    """A part that is needed cannot be reached now; trying again is right."""
+
+    status, error, type = 503, "unavailable", "serverInternal"
+
+    def __init__(self, detail: str = "", *, cause: str = "", retry_after: int = 5, headers: Mapping[str, str] = _NOTHING) -> None:
+        super().__init__(detail, cause=cause, headers={"Retry-After": str(retry_after), **headers})

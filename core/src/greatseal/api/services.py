@@ -1,0 +1,65 @@
+"""Services: one provider each, found by a typed key (architecture 2)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from greatseal.api.acme import Accounts, Challenges
+    from greatseal.api.issuance import Issuance
+
+T = TypeVar("T")
+
+
+class ServiceKey(Generic[T]):
+    """The name of a service and the Protocol that its provider keeps. Keys are compared by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"ServiceKey({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ServiceKey) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class CaaRecord(Protocol):
+    """One CAA property (RFC 8659 s4.1)."""
+
+    flags: int
+    tag: str
+    value: str
+
+
+class Resolver(Protocol):
+    """DNS, from `[resolver] hosts` first. ``server`` asks one resolver (``address[:port]``) instead of the configured one.
+
+    Every method raises :class:`greatseal.api.acme.Dns` with question, resolver and rcode when there is no usable answer, and
+    Internal for a resolver address that turned out bad. A name without such records is an empty list; NXDOMAIN raises
+    ``Dns`` for addresses and TXT, and is an empty list for CAA.
+    """
+
+    async def addresses(self, name: str) -> Sequence[str]:
+        """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. Empty is a Dns problem."""
+
+    async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:
+        """TXT values, the strings of each record joined."""
+
+    async def caa(self, name: str) -> "Sequence[CaaRecord]":
+        """CAA records at exactly this name, aliases followed."""
+
+    async def query(self, name: str, kind: str, *, server: str | None = None) -> Sequence[Any]:
+        """Records of any type, as dnspython rdata."""
+
+
+RESOLVER: ServiceKey[Resolver] = ServiceKey("resolver")
+"""DNS (plugin resolver)."""
+ISSUANCE: "ServiceKey[Issuance]" = ServiceKey("issuance")
+"""The certificate authority (plugin ca)."""
+CHALLENGES: "ServiceKey[Challenges]" = ServiceKey("challenges")
+"""The challenges of ACME orders (plugin acme)."""
+ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts")
+"""ACME accounts (plugin acme)."""

@@ -1,0 +1,124 @@
+"""Transactions as plain functions, and how they refuse (architecture 5)."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.problems import Problem
+
+if TYPE_CHECKING:
+    from sqlalchemy import Executable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Argument = TypeVar("Argument", bound=msgspec.Struct)
+
+
+class Row(Protocol):
+    """A fetched row: columns by attribute, unconverted (Moment: microseconds, Flag: 0 or 1, Document: JSON text)."""
+
+    def __getattr__(self, name: str, /) -> Any: ...
+
+
+class CollectionRef(Protocol):
+    """A :class:`greatseal.db.tables.Collection`: a REPLICATED table under its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Tx(Protocol):
+    """What a transaction function may touch: rows, and nothing else.
+
+    The function is sync, runs off the event loop, perhaps twice, and never catches a database error.
+    """
+
+    @property
+    def now(self) -> int:
+        """The time of this transaction, microseconds since 1970 UTC."""
+
+    @property
+    def node_id(self) -> str:
+        """The label of the node that runs it."""
+
+    def run(self, statement: "Executable", /, **values: Any) -> None:
+        """Execute; the result is not wanted."""
+
+    def one(self, statement: "Executable", /, **values: Any) -> Row | None:
+        """The first row of a select or of RETURNING, or None; everything is fetched before it returns."""
+
+    def all(self, statement: "Executable", /, **values: Any) -> list[Row]:
+        """Every row."""
+
+    def count(self, statement: "Executable", /, **values: Any) -> int:
+        """How many rows a write changed: this number decides a guarded UPDATE or an :func:`insert_new`."""
+
+    def put(self, collection: CollectionRef, id: str, /, **fields: Any) -> None:
+        """Create or change a row of a REPLICATED table; fields not given keep their value. Tells :meth:`changed`."""
+
+    def remove(self, collection: CollectionRef, id: str, /) -> bool:
+        """Delete a row of a REPLICATED table; False when there was none. Tells :meth:`changed`."""
+
+    def audit(self, event: AuditEvent, /) -> None:
+        """Write the event in this transaction."""
+
+    def changed(self, kind: str, id: str, /) -> None:
+        """After the commit every cache of ``kind`` forgets ``id``, before the caller resumes."""
+
+    def after_commit(self, fn: Callable[[], object], /) -> None:
+        """Call ``fn`` on the event loop after the commit and before the caller resumes."""
+
+
+class Refuse(Exception):
+    """Raised in a transaction function: undo all of it, write ``audit``, and let the caller of ``write`` see ``problem``."""
+
+    def __init__(self, problem: Problem, audit: Iterable[AuditEvent] = ()) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+        self.audit = tuple(audit)
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Returned by a transaction function: what it changed commits, and the answer is ``problem`` all the same."""
+
+    problem: Problem
+
+
+class Database(Protocol):
+    """The store of this node."""
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn(tx, ...)`` in a serializable transaction and return after COMMIT.
+
+        Raises the problem of a :class:`Refuse`, :class:`~greatseal.api.problems.Unavailable` when the store cannot take it (nothing
+        was changed then). An :func:`operation` runs on the node that owns its rows.
+        """
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn(tx, ...)``, which only selects, on one consistent state."""
+
+
+def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable[[Tx, Argument], T]], Callable[[Tx, Argument], T]]:
+    """Mark a transaction function as one that another node may have to run.
+
+    ``owner(argument)`` gives the label of the node whose rows it changes. Argument and result are Structs, so that both can travel.
+    """
+
+    def mark(fn: Callable[[Tx, Argument], T]) -> Callable[[Tx, Argument], T]:
+        fn.__greatseal_operation__ = Operation(name, owner)  # type: ignore[attr-defined]
+        return fn
+
+    return mark
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """The mark that :func:`operation` leaves."""
+
+    name: str
+    owner: Callable[[Any], str]

@@ -1,0 +1,152 @@
+"""Every hook, in life-cycle order.
+
+A hook is sync and called once for each kernel; it returns typed components, and a request never goes through pluggy.
+An implementation takes any subset of the parameters. Returning an empty list is always right; raising stops the start and names the
+distribution. Anybody may implement every hook.
+
+A plugin class may carry ``requires`` and ``uses``: tuples of :class:`~greatseal.api.services.ServiceKey`. Hooks with ``host`` are
+called in the topological order of ``requires``, after all settings were bound; ``host.service(KEY)`` works in them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from greatseal.api.acme import AccountBinding, ChallengeValidator
+    from greatseal.api.declarations import (
+        Check,
+        EventType,
+        Job,
+        Lifespan,
+        Owns,
+        PermissionName,
+        Reads,
+        Schema,
+        Welcome,
+    )
+    from greatseal.api.http import AuthScheme, Discovery, Route
+    from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+    from greatseal.api.keys import KeyStore
+    from greatseal.api.services import ServiceKey
+    from greatseal.host import Host
+
+hookspec = pluggy.HookspecMarker("greatseal")
+
+__all__ = [
+    "account_bindings", "audit_events", "auth_schemes", "challenge_validators", "checks", "commands", "discovery", "finalize_checks",
+    "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "permissions", "routes", "san_injectors", "schemas", "services",
+    "settings", "welcome",
+]  # fmt: skip
+
+
+# ---- Before anything runs: declarations that need no host
+
+
+@hookspec
+def settings() -> "Sequence[Owns | Reads]":
+    """The configuration keys that the plugin owns or reads. A key has one owner; readers agree with it in type and default."""
+
+
+@hookspec
+def schemas() -> "Sequence[Schema]":
+    """The plugin's tables and migrations. Migrated or verified before the first lifespan opens."""
+
+
+@hookspec
+def permissions() -> "Sequence[PermissionName]":
+    """Names that routes guard with :class:`~greatseal.api.http.Permission`. A route with an undeclared one stops the start."""
+
+
+@hookspec
+def audit_events() -> "Sequence[EventType]":
+    """The audit event types that the plugin writes, for the reference; writing an undeclared one fails in tests."""
+
+
+@hookspec
+def commands() -> "Sequence[click.Command]":
+    """Commands shown beside those of the kernel. Called without a configuration."""
+
+
+# ---- Assembly: services first, then components
+
+
+@hookspec
+def services(host: "Host") -> "Mapping[ServiceKey[Any], Callable[[], object]]":
+    """Services by key, with a factory that is called once. At most one provider for a key."""
+
+
+@hookspec
+def key_stores(host: "Host") -> "Sequence[KeyStore]":
+    """Where private keys rest. Keyed by ``name``."""
+
+
+@hookspec
+def auth_schemes(host: "Host") -> "Sequence[AuthScheme]":
+    """Schemes, keyed by the rule class that they serve. One for each rule; a route whose rule has none stops the start."""
+
+
+@hookspec
+def challenge_validators(host: "Host") -> "Sequence[ChallengeValidator]":
+    """ACME challenge types, keyed by ``type``. With the acme plugin there must be one at least."""
+
+
+@hookspec
+def account_bindings(host: "Host") -> "Sequence[AccountBinding]":
+    """Members of newAccount that bind the account, keyed by ``member``."""
+
+
+@hookspec
+def finalize_checks(host: "Host") -> "Sequence[FinalizeCheck]":
+    """Checks of a finalization, keyed by ``name``."""
+
+
+@hookspec
+def san_injectors(host: "Host") -> "Sequence[SanInjector]":
+    """Contributors of names, keyed by ``name``."""
+
+
+@hookspec
+def issuers(host: "Host") -> "Sequence[Issuer]":
+    """Issuers, keyed by ``issue_as``: exactly one for every value that a profile uses."""
+
+
+@hookspec
+def issuance_observers(host: "Host") -> "Sequence[IssuanceObserver]":
+    """Observers, keyed by class name, told in that order."""
+
+
+@hookspec
+def discovery(host: "Host") -> "Sequence[Discovery]":
+    """Members of discovery documents and of the ACME directory. Two owners of one member stop the start."""
+
+
+@hookspec
+def routes(host: "Host") -> "Sequence[Route]":
+    """Routes. Two owners of one method and path stop the start."""
+
+
+# ---- Running
+
+
+@hookspec
+def lifespans(host: "Host") -> "Sequence[Lifespan]":
+    """Resources, opened after the schema is right and before the listeners, closed in reverse after them."""
+
+
+@hookspec
+def jobs(host: "Host") -> "Sequence[Job]":
+    """Repeated work, started when the service is ready. A failure is logged and the next run comes in its time."""
+
+
+@hookspec
+def checks(host: "Host") -> "Sequence[Check]":
+    """Lines of /readyz and doctor."""
+
+
+@hookspec
+def welcome(host: "Host") -> "Sequence[Welcome]":
+    """What a person at a terminal should do next, printed when the service is ready."""

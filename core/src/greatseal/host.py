@@ -1,0 +1,159 @@
+"""What a plugin sees of the kernel."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.keys import Keys
+from greatseal.api.services import ServiceKey
+from greatseal.api.store import Database, Tx
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+S = TypeVar("S", bound=msgspec.Struct)
+P = ParamSpec("P")
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+
+class Handles(Protocol):
+    """Mints what clients hold: typed secrets and public ids (architecture 5, ruling R62)."""
+
+    def mint(self, kind: str, size: int = 32) -> str:
+        """``<kind>_<node>_<random>``: a secret of ``size`` random bytes that is never taken for one of another kind."""
+
+    def node_of(self, handle: str, kind: str) -> str | None:
+        """The node label of a well-formed handle of that kind, else None."""
+
+    def new_id(self) -> str:
+        """A public id: UUID version 8 with the node's number inside."""
+
+
+class Cache(Protocol[T_co]):
+    """A bounded map by key that forgets what changed. A value may be None: the thing is known not to exist."""
+
+    async def get(self, key: str) -> T_co | None:
+        """From memory, else loaded in a read; concurrent misses of one key load once."""
+
+    def peek(self, key: str) -> T_co | None:
+        """From memory alone."""
+
+
+class Snapshot(Protocol[T_co]):
+    """A small immutable whole, loaded again before the next use after a change."""
+
+    async def get(self) -> T_co: ...
+
+
+class Changes(Protocol):
+    """One mechanism that keeps memory and database together (architecture 7)."""
+
+    def cache(self, kind: str, load: Callable[[Tx, str], T | None], *, size: int = 10_000) -> Cache[T]:
+        """A cache fed by ``tx.changed(kind, id)``."""
+
+    def snapshot(self, kinds: Sequence[str], load: Callable[[Tx], T]) -> Snapshot[T]:
+        """A snapshot that any change of ``kinds`` invalidates."""
+
+    def subscribe(self, kind: str, fn: Callable[[str], None]) -> None:
+        """``fn(id)`` on the loop after every change of ``kind``."""
+
+
+class Strikes(Protocol):
+    """Single use of keys that come from outside."""
+
+    def once(self, tx: Tx, kind: str, key: str, until: int) -> bool:
+        """Durable: True the first time, False until ``until`` (microseconds) has passed."""
+
+    def seen(self, kind: str, key: str, until: int) -> bool:
+        """In memory, node-wide: True when it was seen before. Bounded; when full the oldest is forgotten last by expiry."""
+
+
+class Limits(Protocol):
+    """Node-wide rate limits."""
+
+    def hit(self, bucket: str, key: str, limit: int, window: float) -> int | None:
+        """Count one; seconds to wait when there were more than ``limit`` in ``window`` seconds, else None. ``limit`` 0 is off."""
+
+    def reset(self, bucket: str, key: str) -> None: ...
+
+
+class Blocking(Protocol):
+    """Bounded thread pools, one per kind of slow work."""
+
+    async def run(self, pool: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in a thread of ``pool``. Raises Unavailable when its queue is full."""
+
+
+class ScriptResult(msgspec.Struct, frozen=True):
+    """How a script ended; output is cut at 64 KiB."""
+
+    code: int | None
+    stdout: bytes
+    timed_out: bool
+
+
+class Scripts(Protocol):
+    """Operators' programs: no shell, cleared environment, killed with their group."""
+
+    async def run(self, path: Path, *, env: Mapping[str, str], stdin: bytes = b"", timeout: float) -> ScriptResult: ...
+
+
+class Host(Protocol):
+    """The kernel, for one plugin. ``log`` carries the plugin's name."""
+
+    node_id: str
+    base_url: str
+    issuer: str
+    state_dir: Path
+    log: structlog.stdlib.BoundLogger
+    clock: Clock
+    db: Database
+    handles: Handles
+    keys: Keys
+    changes: Changes
+    strikes: Strikes
+    limits: Limits
+    blocking: Blocking
+    scripts: Scripts
+
+    def settings(self, struct: type[S]) -> S:
+        """The bound Struct of an ``Owns`` or ``Reads`` of one table."""
+
+    def settings_by_key(self, struct: type[S]) -> Mapping[str, S]:
+        """Those of a keyed section, ``name.*``."""
+
+    def settings_list(self, struct: type[S]) -> Sequence[S]:
+        """Those of a repeated section, ``name[]``, in order."""
+
+    def section_present(self, section: str) -> bool:
+        """Whether the configuration has the section at all."""
+
+    def service(self, key: ServiceKey[T]) -> T:
+        """A service named in ``requires``."""
+
+    def optional_service(self, key: ServiceKey[T]) -> T | None:
+        """A service named in ``uses``, or None when no plugin provides it."""
+
+    def components(self, contract: type[T]) -> Mapping[str, T]:
+        """The frozen registry of a component type, by key. Complete from the lifespans on."""
+
+    def plugins(self) -> Sequence[str]:
+        """The enabled feature ids."""
+
+    def spawn(self, name: str, task: Awaitable[Any]) -> None:
+        """A task that belongs to the kernel: its failure is logged, it is cancelled at the stop."""
+
+    def audit_log(self, event: AuditEvent) -> Awaitable[None]:
+        """Write an event in a transaction of its own, where no state changes."""

@@ -1,0 +1,5 @@
+"""finger-01."""
+
+
+class Plugin:
+    """finger-01."""

@@ -1,0 +1,5 @@
+"""DNS for every validator."""
+
+from greatseal_resolver.plugin import Plugin
+
+__all__ = ["Plugin"]

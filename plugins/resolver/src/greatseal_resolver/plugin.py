@@ -1,0 +1,5 @@
+"""DNS for every validator."""
+
+
+class Plugin:
+    """DNS for every validator."""
