@@ -1,0 +1,63 @@
+# `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`.
+
+PYTHON ?= python3
+UV = .uv/bin/uv
+SYNC = $(UV) sync --quiet --python $(PYTHON)
+SOURCES = core/src plugins/*/src examples/*/src
+
+export UV_SYSTEM_CERTS = 1
+export UV_COMPILE_BYTECODE = 1
+unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
+
+.DEFAULT_GOAL = help
+.PHONY: help run test test-faults peers lint bench docs lock clean
+
+help:
+	@echo 'make run | test | test-faults | peers | lint | bench | docs | lock | clean'
+
+run: $(UV)
+	@$(SYNC) --inexact --no-default-groups
+	@exec .venv/bin/greatseal serve -c config/dev.toml
+
+test: $(UV)
+	@$(SYNC) --all-groups
+	@.venv/bin/pytest -n auto $(ARGS)
+
+test-faults: $(UV)
+	@$(SYNC) --all-groups
+	@GREATSEAL_ALL_FAULTS=1 .venv/bin/pytest -n auto tests/faults $(ARGS)
+
+peers:
+	@tests/rig/install-debian.sh
+
+lint: $(UV)
+	@$(SYNC) --all-groups
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy $(wildcard $(SOURCES))
+	.venv/bin/mypy tests/bench tests/rig/lock.py
+	.venv/bin/lint-imports
+	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
+
+bench: $(UV)
+	@$(SYNC) --all-groups
+	@.venv/bin/python tests/bench/bench.py $(ARGS)
+
+docs: $(UV)
+	@$(SYNC) --all-groups
+	.venv/bin/sphinx-build -W --keep-going docs docs/_build
+
+lock: $(UV)
+	@$(PYTHON) tests/rig/lock.py $(UV)
+
+clean:
+	rm -rf .venv .uv uv.lock docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# uv in a folder of its own: by venv, else by pip alone.
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo 'Greatseal needs Python 3.11 or newer as python3; name another one with: make PYTHON=/path/to/python $(MAKECMDGOALS)' >&2; exit 2; }
+	@rm -rf .uv
+	@if $(PYTHON) -m venv .uv >/dev/null 2>&1; then .uv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<0.14'; \
+	elif rm -rf .uv; $(PYTHON) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .uv 'uv>=0.13,<0.14'; \
+	else echo 'Python has neither venv nor pip: apt install python3-venv' >&2; exit 2; fi

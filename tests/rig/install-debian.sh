@@ -1,0 +1,34 @@
+#!/bin/sh
+# Install the programs that tests/peers and the PostgreSQL tests run, on Debian. Starts no daemon; quick when all is there.
+set -eu
+
+packages="acme-tiny ca-certificates certbot curl dehydrated lego openssl pebble postgresql uacme"
+
+missing=""
+for package in $packages; do
+    dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+    echo "make peers needs root to install:$missing" >&2
+    exit 2
+fi
+
+# Clusters are made by the tests themselves, in folders of their own.
+if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    mkdir -p /etc/postgresql-common
+    echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf
+fi
+# 101: policy-rc.d's word for "do not start it" (invoke-rc.d).
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086
+apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $missing
