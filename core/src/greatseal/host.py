@@ -40,6 +40,12 @@ class Handles(Protocol):
     def new_id(self) -> str:
         """A public id: UUID version 8 with the node's number inside."""
 
+    def owner_of_id(self, id: str) -> str | None:
+        """The label of the configured node whose number is inside a public id, else None."""
+
+    def owner_of_key(self, key: str) -> str:
+        """The label of the node that decides about a key from outside, such as an EAB kid: the same answer on every node."""
+
 
 class Cache(Protocol[T_co]):
     """A bounded map by key that forgets what changed. A value may be None: the thing is known not to exist."""
@@ -148,6 +154,9 @@ class Host(Protocol):
 
     def components(self, contract: type[T]) -> Mapping[str, T]:
         """The frozen registry of a component type, by key. Complete from the lifespans on."""
+
+    def discovery(self, document: str) -> Mapping[str, object]:
+        """The members that plugins add to a discovery document, merged now. Tell ``tx.changed(document, "")`` to have it read again."""
 
     def plugins(self) -> Sequence[str]:
         """The enabled feature ids."""

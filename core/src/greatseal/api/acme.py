@@ -127,7 +127,10 @@ class ChallengeValidator(ABC):
         return None
 
     async def start(self, attempt: Attempt) -> None:
-        """After that commit, before the reply, once. A Problem makes the challenge invalid."""
+        """After that commit, before the reply, at most once: not again after a crash. A Problem makes the challenge invalid.
+
+        It has limits of its own; ``deadline`` is that of :meth:`validate`.
+        """
 
     @abstractmethod
     async def validate(self, attempt: Attempt) -> Verdict:
@@ -183,6 +186,13 @@ class AccountBinding(ABC):
     def required(self) -> bool:
         """Whether newAccount without the member is refused (externalAccountRequired)."""
         return False
+
+    def owner(self, request: BindingRequest) -> str | None:
+        """The label of the node that alone may consume what ``request`` carries, so the account is made there; None for any node.
+
+        Called before the transaction, with input that nobody verified; what it cannot read is None (:meth:`bind` will refuse it).
+        """
+        return None
 
     @abstractmethod
     def bind(self, tx: Tx, request: BindingRequest) -> Binding:

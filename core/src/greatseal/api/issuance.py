@@ -96,12 +96,16 @@ class SanInjector(ABC):
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A composed and linted to-be-signed certificate under a serial that nobody else has. It was not signed by the CA's key."""
+    """A composed and linted to-be-signed certificate. It was not signed by the CA's key.
+
+    ``serial`` is one that nobody else has, None for an issuer whose log gives the number when it issues (mtc).
+    ``id`` stays that of the :class:`Prepared` and of the :class:`Certificate`.
+    """
 
     id: str
     request: IssuanceRequest
     issue_as: str
-    serial: bytes
+    serial: bytes | None
     tbs: bytes
     not_before: int
     not_after: int
@@ -114,7 +118,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     issue_as: str
     ca_id: str
     kid: str
-    serial: bytes
+    serial: bytes | None
     tbs: bytes
 
 
@@ -142,23 +146,32 @@ class Issuer(ABC):
 
     @abstractmethod
     async def issue(self, prepared: Prepared) -> Issued:
-        """Sign what was recorded. Calling it twice does no harm."""
+        """Sign what was recorded. Calling it twice does no harm.
+
+        Raises Unavailable when key or log cannot be used now; the reservation stays and can be issued, settled or abandoned later.
+        """
 
     @abstractmethod
     async def settle(self, prepared: Prepared) -> Issued | None:
-        """After a crash: the same certificate that :meth:`issue` gave or would have given; None when that cannot be known."""
+        """After a crash: the same certificate that :meth:`issue` gave or would have given; None when that cannot be known.
+
+        Raises Unavailable when it may be known later: it is asked again, and the record stays signing.
+        """
+
+    def abandoned(self, tx: Tx, prepared: Prepared) -> None:
+        """In the transaction that gives a reservation up: undo what :meth:`prepare` queued. It is not issued any more."""
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """An inventory record. ``status`` signing becomes issued or, after a crash that hid the outcome, unknown (published as revoked).
 
-    Moments are microseconds; ``serial`` is the DER content without sign byte."""
+    Moments are microseconds; ``serial`` is the DER content without sign byte, None only where the log has not given the number yet."""
 
     id: str
     status: Literal["signing", "issued", "unknown", "revoked"]
     ca_id: str
     profile: str
-    serial: bytes
+    serial: bytes | None
     account_id: str | None
     order_id: str | None
     spki_sha256: bytes

@@ -1,6 +1,7 @@
 """Transactions as plain functions, and how they refuse (architecture 5)."""
 
 from collections.abc import Callable, Iterable
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -108,11 +109,16 @@ def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable
     """Mark a transaction function as one that another node may have to run.
 
     ``owner(argument)`` gives the label of the node whose rows it changes. Argument and result are Structs, so that both can travel.
+    For a method, mark the bound one: ``self.create = operation(...)(self._create)``.
     """
 
     def mark(fn: Callable[[Tx, Argument], T]) -> Callable[[Tx, Argument], T]:
-        fn.__greatseal_operation__ = Operation(name, owner)  # type: ignore[attr-defined]
-        return fn
+        def run(tx: Tx, argument: Argument) -> T:
+            return fn(tx, argument)
+
+        update_wrapper(run, fn)
+        run.__greatseal_operation__ = Operation(name, owner)  # type: ignore[attr-defined]
+        return run
 
     return mark
 
