@@ -107,3 +107,11 @@ class Unavailable(Problem):
 
     def __init__(self, detail: str = "", *, cause: str = "", retry_after: int = 5, headers: Mapping[str, str] = _NOTHING) -> None:
         super().__init__(detail, cause=cause, headers={"Retry-After": str(retry_after), **headers})
+
+
+class StartProblem(Exception):
+    """The service cannot start. Each message is one line: what is wrong, where, and the cure. The exit code is 2."""
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages

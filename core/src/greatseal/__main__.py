@@ -1,0 +1,6 @@
+"""``python -m greatseal``."""
+
+from greatseal.cli import main
+
+if __name__ == "__main__":
+    main()

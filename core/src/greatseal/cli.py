@@ -1,0 +1,189 @@
+"""The command line: serve, check-config, plugins, migrate, doctor, and the commands of plugins.
+
+Exit codes: 0 well, 1 a failed operation, 2 bad usage or configuration.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import click
+
+from greatseal import __version__
+from greatseal.api.problems import StartProblem
+
+if TYPE_CHECKING:
+    from greatseal.kernel.kernel import Kernel
+
+P = ParamSpec("P")
+
+CONFIG = click.option(
+    "-c", "--config", "path", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The configuration file (TOML)."
+)
+
+
+class _Commands(click.Group):
+    """The kernel's commands, and those of every installed plugin, which are looked for only when they are asked for."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        return own or {command.name: command for command in _plugin_commands()}.get(cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
+
+
+def _plugin_commands() -> list[click.Command]:
+    from greatseal.kernel.hooks import Hooks
+    from greatseal.kernel.loading import installed, load
+
+    hooks = Hooks()
+    loaded, problems = load([name for name, points in installed().items() if len(points) == 1])
+    problems += [problem for plugin in loaded if (problem := hooks.register(plugin))]
+    for problem in problems:
+        click.echo(f"greatseal: {problem}", err=True)
+    return [command for feature in hooks.instances for command in hooks.collect(feature, "commands")]
+
+
+def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
+    """Turn a StartProblem into its lines on stderr and exit code 2."""
+
+    @wraps(fn)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            fn(*args, **kwargs)
+        except StartProblem as problem:
+            for message in problem.messages:
+                click.echo(f"greatseal: {message}", err=True)
+            sys.exit(2)
+
+    return run
+
+
+@click.group(cls=_Commands)
+@click.version_option(__version__, prog_name="greatseal")
+def main() -> None:
+    """One system that issues identity for a whole organisation."""
+
+
+@main.command()
+@CONFIG
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes.")
+@_one_line_each
+def serve(path: Path, workers: int) -> None:
+    """Run the service until SIGTERM or Ctrl-C."""
+    if workers > 1:
+        raise StartProblem(f"--workers {workers}: this release serves with one worker; leave the option out")
+    kernel = _kernel(path)
+    _run(_serve(kernel))
+
+
+async def _serve(kernel: "Kernel") -> None:
+    from greatseal.kernel.running import running
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(kernel) as service:
+        listening = ", ".join(f"{name} {address}" for name, address in service.addresses.items())
+        kernel.log.info("ready", listeners=listening, plugins=list(kernel.order))
+        _greet(kernel)
+        await stop.wait()
+        kernel.log.info("stopping")
+    kernel.log.info("stopped")
+
+
+def _greet(kernel: "Kernel") -> None:
+    """What a person should do next; scripts read the log instead."""
+    click.echo(f"\nGreatseal {__version__} serves {kernel.base_url}\n")
+    for welcome in kernel.welcomes:
+        if lines := welcome.lines():
+            click.echo(f"{welcome.title}\n")
+            for line in lines:
+                click.echo(f"    {line}")
+            click.echo("")
+    sys.stdout.flush()
+
+
+@main.command("check-config")
+@CONFIG
+@_one_line_each
+def check_config(path: Path) -> None:
+    """Say everything that is wrong with a configuration, without starting."""
+    kernel = _kernel(path)
+    if kernel.base_url != kernel.issuer:
+        click.echo(f"note: base_url is {kernel.base_url}, issuer is {kernel.issuer}; ACME uses the first, tokens the second")
+    click.echo(f"{path}: right; plugins: {', '.join(kernel.order) or 'none'}; {len(kernel.routes)} routes")
+
+
+@main.command()
+@click.option("-c", "--config", "path", type=click.Path(path_type=Path), metavar="FILE", help="Show what this configuration enables.")
+@_one_line_each
+def plugins(path: Path | None) -> None:
+    """List the installed plugins, or the enabled ones with their hooks and jobs."""
+    if path is None:
+        from greatseal.kernel.loading import installed
+
+        for name, points in sorted(installed().items()):
+            for point in points:
+                click.echo(f"{name:<20} {point.dist.name if point.dist else '?'} {point.dist.version if point.dist else '?'}")
+        return
+    kernel = _kernel(path)
+    for name in kernel.order:
+        plugin = kernel.plugins[name]
+        click.echo(f"{name:<20} {plugin.distribution} {plugin.version}: {', '.join(kernel.hooks.implemented(name))}")
+    for job in kernel.all_jobs:
+        click.echo(f"job {job.name}: every {job.every:g} s, one for each {job.scope.value}")
+
+
+@main.command()
+@CONFIG
+@_one_line_each
+def migrate(path: Path) -> None:
+    """Bring the database schema up to date."""
+    from greatseal.kernel.running import migrate as run
+
+    done = run(_kernel(path), mode="auto")
+    click.echo("\n".join(done) if done else "the schema is up to date")
+
+
+@main.command()
+@CONFIG
+@_one_line_each
+def doctor(path: Path) -> None:
+    """Try database, keys, DNS and whatever else the plugins check, and say what is wrong."""
+    healthy = _run(_doctor(_kernel(path)))
+    sys.exit(0 if healthy else 1)
+
+
+async def _doctor(kernel: "Kernel") -> bool:
+    from greatseal.kernel.running import opened
+
+    async with opened(kernel):
+        results = await kernel.health.run(ready_only=False)
+    for name, result in results.items():
+        click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}")
+    return all(result.ok for result in results.values())
+
+
+def _kernel(path: Path) -> "Kernel":
+    from greatseal.kernel import logs
+    from greatseal.kernel.config import read_file
+    from greatseal.kernel.kernel import Kernel
+
+    logs.configure()
+    return Kernel(read_file(path))
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)

@@ -1,0 +1,63 @@
+"""Fault points: places where tests kill, fail or hold the process. Nothing happens without GREATSEAL_FAULTS=1.
+
+GREATSEAL_FAULT names what to do: ``point:action[:n]`` on the n-th hit (from 1); ``kill`` ends the process at once, ``enospc`` and
+``eio`` raise the OSError of a full or broken disk, ``hold`` blocks until the file GREATSEAL_FAULT_RELEASE exists.
+"""
+
+import errno
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+__all__ = ["active", "arm", "hits", "point"]
+
+active = os.environ.get("GREATSEAL_FAULTS") == "1"
+"""Read when the module is imported: production code pays one test of a constant."""
+
+_hits: Counter[str] = Counter()
+_lock = threading.Lock()
+_armed: dict[str, tuple[str, int]] = {}
+
+
+def arm(plan: str) -> None:
+    """Add a plan, ``point:action[:n]``; the n-th hit counts from now."""
+    name, action, *rest = plan.rsplit(":", 2) if plan.count(":") == 2 else plan.rsplit(":", 1)
+    with _lock:
+        _armed[name] = (action, _hits[name] + int(rest[0] if rest else 1))
+
+
+def hits() -> dict[str, int]:
+    """How often each point was passed."""
+    with _lock:
+        return dict(_hits)
+
+
+def point(name: str) -> None:
+    """A place where the process may be killed."""
+    if active:
+        _pass(name)
+
+
+def _pass(name: str) -> None:
+    with _lock:
+        _hits[name] += 1
+        action, at = _armed.get(name, ("", 0))
+        if _hits[name] != at:
+            return
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action in {"enospc", "eio"}:
+        number = errno.ENOSPC if action == "enospc" else errno.EIO
+        raise OSError(number, os.strerror(number), name)
+    elif action == "hold":
+        release = Path(os.environ["GREATSEAL_FAULT_RELEASE"])
+        while not release.exists():
+            time.sleep(0.005)
+
+
+if active and os.environ.get("GREATSEAL_FAULT"):
+    for _plan in os.environ["GREATSEAL_FAULT"].split(","):
+        arm(_plan)

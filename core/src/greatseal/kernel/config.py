@@ -1,0 +1,246 @@
+"""Configuration: every key has one owner, readers agree with it, and all problems come in one report (architecture 3)."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from greatseal.api.declarations import Owns, Reads, Secret
+from greatseal.api.problems import StartProblem
+
+Document = Mapping[str, Any]
+Declaration = Owns | Reads
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The TOML document of ``path``. Raises StartProblem with the line that does not parse."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StartProblem(f"{path}: no such configuration file; give one with -c FILE, for example config/dev.toml") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartProblem(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StartProblem(f"{path}: not valid TOML: {error}") from None
+
+
+class Bound:
+    """The settings of all plugins, decoded."""
+
+    def __init__(self) -> None:
+        self.tables: dict[type, msgspec.Struct] = {}
+        self.keyed: dict[type, dict[str, msgspec.Struct]] = {}
+        self.repeated: dict[type, list[msgspec.Struct]] = {}
+        self.present: frozenset[str] = frozenset()
+
+
+class Binder:
+    """Collects declarations, then binds a document to all of them."""
+
+    def __init__(self) -> None:
+        self._declared: list[tuple[str, Declaration]] = []
+        self._owners: dict[tuple[str, str], tuple[str, msgspec.structs.FieldInfo]] = {}
+        self.problems: list[str] = []
+
+    def declare(self, owner: str, declarations: Iterable[Declaration]) -> None:
+        """Add what a plugin owns and reads. A second owner of a key is a problem."""
+        for declaration in declarations:
+            self._declared.append((owner, declaration))
+            if isinstance(declaration, Owns):
+                for field in msgspec.structs.fields(declaration.struct):
+                    first, _ = self._owners.setdefault((declaration.section, field.encode_name), (owner, field))
+                    if first != owner:
+                        self.problems.append(
+                            f"[{declaration.section}] {field.encode_name} is owned by {first} and by {owner}; one of them must read it"
+                        )
+
+    def bind(self, document: Document) -> Bound:
+        """Decode every declared Struct; ``problems`` then holds all that is wrong."""
+        bound = Bound()
+        bound.present = frozenset(document)
+        self._check_readers()
+        self._check_unknown(document)
+        seen: set[str] = set()
+        for _, declaration in self._declared:
+            self._bind_one(bound, document, declaration, seen)
+        return bound
+
+    def keys(self) -> list[tuple[str, str, str, msgspec.structs.FieldInfo, str]]:
+        """Every owned key as (section, key, owner, field, doc), for the reference."""
+        docs = {(d.section, d.struct): field_docs(d.struct) for _, d in self._declared if isinstance(d, Owns)}
+        rows = []
+        for owner, declaration in self._declared:
+            if isinstance(declaration, Owns):
+                doc = docs[declaration.section, declaration.struct]
+                rows += [
+                    (declaration.section, field.encode_name, owner, field, doc.get(field.name, ""))
+                    for field in msgspec.structs.fields(declaration.struct)
+                ]
+        return rows
+
+    def _check_readers(self) -> None:
+        for reader, declaration in self._declared:
+            if isinstance(declaration, Owns):
+                continue
+            for field in msgspec.structs.fields(declaration.struct):
+                owner, owned = self._owners.get((declaration.section, field.encode_name), (reader, field))
+                if (owned.type, owned.default) != (field.type, field.default):
+                    self.problems.append(
+                        f"[{declaration.section}] {field.encode_name}: {reader} reads it as {field.type} with default {field.default!r}, "
+                        f"its owner {owner} declares {owned.type} with default {owned.default!r}; they must agree"
+                    )
+
+    def _check_unknown(self, document: Document) -> None:
+        known: dict[str, set[str]] = {}
+        for _, declaration in self._declared:
+            names = {field.encode_name for field in msgspec.structs.fields(declaration.struct)}
+            known.setdefault(declaration.section, set()).update(names)
+        sections = {name.removesuffix("[]").removesuffix(".*") for name in known}
+        for section, value in document.items():
+            if section not in sections:
+                self.problems.append(f"[{section}]: unknown section{_nearest(section, sections)}")
+                continue
+            for where, key in _keys_of(section, value, known):
+                names = known.get(where, set())
+                if key not in names:
+                    everywhere = [f"[{other}] {key}" for other, keys in known.items() if key in keys]
+                    hint = f"; there is {everywhere[0]}" if everywhere else _nearest(key, names)
+                    self.problems.append(f"[{section}] {key}: unknown key{hint}")
+
+    def _bind_one(self, bound: Bound, document: Document, declaration: Declaration, seen: set[str]) -> None:
+        section, struct = declaration.section, declaration.struct
+        if section.endswith(".*"):
+            outer = document.get(section.removesuffix(".*"), {})
+            inner = {key: value for key, value in outer.items() if isinstance(value, dict)} if isinstance(outer, dict) else {}
+            made = {key: self._decode(f"{section[:-1]}{key}", value, struct, seen) for key, value in inner.items()}
+            bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
+        elif section.endswith("[]"):
+            value = document.get(section.removesuffix("[]"), {})
+            items = value if isinstance(value, list) else [value]
+            decoded = [self._decode(section.removesuffix("[]"), item, struct, seen) for item in items]
+            bound.repeated[struct] = [item for item in decoded if item is not None]
+        else:
+            value = document.get(section)
+            required = any(field.required for field in msgspec.structs.fields(struct))
+            if value is None and required:
+                return
+            result = self._decode(section, value or {}, struct, seen)
+            if result is not None:
+                bound.tables[struct] = result
+
+    def _decode(self, section: str, value: object, struct: type[msgspec.Struct], seen: set[str]) -> msgspec.Struct | None:
+        if not isinstance(value, dict):
+            self._tell(f"[{section}]: expected a table, found {_shown(value)}", seen)
+            return None
+        problems: list[str] = []
+        given: dict[str, object] = {}
+        for field in msgspec.structs.fields(struct):
+            where = f"[{section}] {field.encode_name}"
+            if field.encode_name not in value:
+                if field.required:
+                    problems.append(f"{where}: must be given")
+                continue
+            try:
+                given[field.name] = msgspec.convert(value[field.encode_name], field.type, strict=True, dec_hook=_decode_hook)
+            except (msgspec.ValidationError, ValueError) as error:
+                problems.append(f"{where}: {_reason(error)}")
+        for problem in problems:
+            self._tell(problem, seen)
+        if problems:
+            return None
+        try:
+            return struct(**given)
+        except ValueError as error:  # raised by a Struct's __post_init__: rules between keys
+            self._tell(f"[{section}] {error}", seen)
+            return None
+
+    def _tell(self, problem: str, seen: set[str]) -> None:
+        if problem not in seen:  # owner and readers decode the same key
+            seen.add(problem)
+            self.problems.append(problem)
+
+
+def _keys_of(section: str, value: object, known: Mapping[str, set[str]]) -> list[tuple[str, str]]:
+    """The keys of a section with the declaration that they belong to."""
+    if f"{section}[]" in known:
+        tables = value if isinstance(value, list) else [value]
+        return list(dict.fromkeys((f"{section}[]", key) for item in tables if isinstance(item, dict) for key in item))
+    if not isinstance(value, dict):
+        return []
+    if f"{section}.*" not in known:
+        return [(section, key) for key in value]
+    pairs = [(section, key) for key, item in value.items() if not isinstance(item, dict) or key in known.get(section, set())]
+    inner = [item for key, item in value.items() if isinstance(item, dict) and key not in known.get(section, set())]
+    return pairs + list(dict.fromkeys((f"{section}.*", key) for item in inner for key in item))
+
+
+def _decode_hook(kind: type, value: object) -> object:
+    if kind is Path:
+        if isinstance(value, str) and value:
+            return Path(value)
+        raise ValueError(f"Expected a path, got {_shown(value)}")
+    if kind is Secret:
+        return Secret(_secret(value))
+    raise NotImplementedError(kind)
+
+
+def _secret(value: object) -> str:
+    match value:
+        case str() if value:
+            return value
+        case {"file": str(name), **rest} if not rest:
+            try:
+                return Path(name).read_text(encoding="utf-8").rstrip("\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ValueError(f"the secret's file {name} cannot be read: {error}") from None
+        case {"env": str(name), **rest} if not rest:
+            if found := os.environ.get(name):
+                return found
+            raise ValueError(f"the environment variable {name} of the secret is not set")
+        case _:
+            raise ValueError('Expected a string, { file = "..." } or { env = "..." }')
+
+
+def _reason(error: Exception) -> str:
+    """The sentence of msgspec, in the words of a configuration file."""
+    text = (
+        str(error)
+        .replace("`str`", "a string")
+        .replace("`int`", "an integer")
+        .replace("`bool`", "true or false")
+        .replace("`array`", "a list")
+    )
+    text = text.replace("`object`", "a table").replace("`null`", "nothing").replace("`float`", "a number")
+    return text[:1].lower() + text[1:]
+
+
+def _shown(value: object) -> str:
+    names = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a table", float: "a number"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else "; no enabled plugin knows it"
+
+
+def field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The string under each field of a Struct, read from its source: the one place where a key is explained."""
+    import ast
+    import inspect
+    import textwrap
+
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
+    if not isinstance(body, ast.ClassDef):
+        return {}
+    docs: dict[str, str] = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and isinstance(following, ast.Expr):
+            value = following.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                docs[statement.target.id] = " ".join(value.value.split())
+    return docs

@@ -1,0 +1,203 @@
+"""Assembly: from a configuration document to a kernel whose registries are frozen (architecture 3, steps 2 to 6)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from greatseal.api.declarations import Check, CheckResult, Job, Lifespan, Owns, Schema, Welcome
+from greatseal.api.http import AuthScheme, Discovery, Permission, Route
+from greatseal.api.keys import Keys
+from greatseal.api.problems import StartProblem
+from greatseal.api.services import ServiceKey
+from greatseal.audit import SCHEMA
+from greatseal.clock import SystemClock
+from greatseal.handles import NodeHandles
+from greatseal.host import Clock
+from greatseal.http.dispatch import check_routes
+from greatseal.kernel import settings
+from greatseal.kernel.blocking import BlockingPools
+from greatseal.kernel.changes import ChangesHub
+from greatseal.kernel.config import Binder, Bound, Document
+from greatseal.kernel.health import Health
+from greatseal.kernel.hooks import Hooks
+from greatseal.kernel.jobs import Jobs
+from greatseal.kernel.limits import LimitsImpl
+from greatseal.kernel.loading import Loaded, features_of, load
+from greatseal.kernel.plugin_host import PluginHost, Store
+from greatseal.kernel.registry import POINTS, Registry
+from greatseal.kernel.scripts import ScriptRunner
+from greatseal.kernel.services import start_order
+from greatseal.kernel.strikes import StrikesImpl
+from greatseal.kernel.urls import base_and_issuer, state_folder
+
+CORE = (
+    Owns("server", settings.Server),
+    Owns("admin", settings.Admin),
+    Owns("database", settings.DatabaseSettings),
+    Owns("plugins", settings.Plugins),
+    Owns("cluster", settings.Cluster),
+)
+"""The keys that the kernel owns."""
+
+
+class Kernel:
+    """One service: its plugins, settings, services, components and routes. Nothing runs and nothing is written yet.
+
+    Raises StartProblem with every problem that was found.
+    """
+
+    def __init__(self, document: Document, *, clock: Clock | None = None) -> None:
+        self.log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(plugin="core")
+        self.clock: Clock = clock or SystemClock()
+        self.hooks = Hooks()
+        self.plugins: dict[str, Loaded] = {}
+        self.binder = Binder()
+        problems = self._load(document)
+        self.bound: Bound = self.binder.bind(document)
+        problems += self.binder.problems
+        self.server = self._core(settings.Server)
+        self.database = self._core(settings.DatabaseSettings)
+        self.cluster = self._core(settings.Cluster)
+        self.base_url, self.issuer, wrong = base_and_issuer(self.server)
+        problems += [*wrong, *_cluster_problems(self.cluster)]
+        self.node_id = self.cluster.node_id
+        self.state_dir: Path = state_folder(self.database.url)
+        self._tools()
+        hosts = {name: PluginHost(self, name, plugin) for name, plugin in self.hooks.instances.items()}
+        problems += self._find_services(hosts, sound=not problems)
+        if problems:
+            raise StartProblem(*problems)
+        self.hosts = {name: hosts[name] for name in self.order}
+        problems = self._assemble()
+        if problems:
+            raise StartProblem(*problems)
+
+    def service(self, key: ServiceKey[Any]) -> object:
+        """The service, made at its first use. Raises KeyError when nobody provides it."""
+        if key not in self._made:
+            self._made[key] = self._factories[key]()
+        return self._made[key]
+
+    def provides(self, key: ServiceKey[Any]) -> bool:
+        """Whether an enabled plugin provides the service."""
+        return key in self._factories
+
+    def admin(self) -> settings.Admin | None:
+        """The settings of the admin listener, None without the section."""
+        found = self.bound.tables.get(settings.Admin)
+        return found if isinstance(found, settings.Admin) else None
+
+    def _tools(self) -> None:
+        self.store = Store()
+        self.keys: Keys | None = None
+        self.handles = NodeHandles(self.node_id, self.clock)
+        self.changes = ChangesHub(self.store)
+        self.strikes = StrikesImpl(self.clock)
+        self.limits = LimitsImpl(self.clock)
+        self.blocking = BlockingPools()
+        self.scripts = ScriptRunner()
+        self.jobs = Jobs(self.log)
+        self.registry = Registry()
+        self._factories: dict[ServiceKey[Any], Any] = {}
+        self._made: dict[ServiceKey[Any], object] = {}
+
+    def _load(self, document: Document) -> list[str]:
+        self.binder.declare("core", CORE)
+        chosen = document.get("plugins", {})
+        names = {key: _names(chosen.get(key) if isinstance(chosen, Mapping) else None) for key in ("enabled", "sets")}
+        features, problems = features_of(names["enabled"], names["sets"])
+        loaded, wrong = load(features)
+        problems += wrong
+        for plugin in loaded:
+            if problem := self.hooks.register(plugin):
+                problems.append(problem)
+                continue
+            self.plugins[plugin.feature] = plugin
+            self.binder.declare(plugin.feature, self.hooks.collect(plugin.feature, "settings"))
+        return problems
+
+    def _core(self, struct: type[Any]) -> Any:
+        """The Struct of a core section; its defaults where the section itself had a problem that is already in the report."""
+        return self.bound.tables.get(struct) or struct()
+
+    def _find_services(self, hosts: Mapping[str, PluginHost], *, sound: bool) -> list[str]:
+        problems: list[str] = []
+        provided: dict[str, str] = {}
+        for feature, host in hosts.items():
+            try:
+                found = self.hooks.services(feature, host)
+            except Exception as error:
+                if sound:
+                    raise StartProblem(_failed(feature, "services", error)) from error
+                continue
+            for key, factory in found.items():
+                first = provided.setdefault(key.name, feature)
+                if first != feature:
+                    problems.append(
+                        f"the service {key.name!r} comes from plugin {first!r} and from plugin {feature!r}; disable one of them"
+                    )
+                self._factories[key] = factory
+        self.order, wrong = start_order(self.hooks.instances, provided)
+        return problems + wrong
+
+    def _assemble(self) -> list[str]:
+        problems: list[str] = []
+        for point in POINTS:
+            for feature, component in self._collect(point.hook):
+                if problem := self.registry.add(point, component, feature):
+                    problems.append(problem)
+        self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
+        self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
+        self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
+        self.all_jobs: list[Job] = [one for _, one in self._collect("jobs")]
+        self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
+        self.health = Health([Check(name="database", run=self._check_database), *(one for _, one in self._collect("checks"))])
+        owned = [(feature, route) for feature, route in self._collect("routes")]
+        owned += [("core", route) for route in self.health.routes()]
+        self.routes: list[Route] = [route for _, route in owned]
+        schemes = self.registry.of(AuthScheme)
+        problems += check_routes(self.routes, [feature for feature, _ in owned], {one.rule: one for one in schemes.values()})
+        problems += self._permission_problems(owned)
+        return problems
+
+    async def _check_database(self) -> CheckResult:
+        await self.store.read(lambda tx: tx.now)
+        return CheckResult(ok=True, detail=f"{self.store.dialect} answers")
+
+    def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
+        declared = {one.name for _, one in self._collect("permissions", with_host=False)}
+        return [
+            f"plugin {feature!r}: route {route.method} {route.path} asks for the permission {route.auth.name!r}, which no plugin declares"
+            for feature, route in owned
+            if isinstance(route.auth, Permission) and route.auth.name not in declared
+        ]
+
+    def _collect(self, hook: str, *, with_host: bool = True) -> list[tuple[str, Any]]:
+        """What every plugin returns, in the start order, with the feature. An exception names the plugin."""
+        found: list[tuple[str, Any]] = []
+        for feature, host in self.hosts.items():
+            try:
+                items = self.hooks.collect(feature, hook, **({"host": host} if with_host else {}))
+            except StartProblem:
+                raise
+            except Exception as error:
+                raise StartProblem(_failed(feature, hook, error)) from error
+            found += [(feature, item) for item in items]
+        return found
+
+
+def _names(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+
+
+def _failed(feature: str, hook: str, error: Exception) -> str:
+    return f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}"
+
+
+def _cluster_problems(cluster: settings.Cluster) -> list[str]:
+    label = cluster.node_id
+    if 1 <= len(label) <= 12 and label.isascii() and label.isalnum() and label == label.lower():
+        return []
+    return [f"[cluster] node_id: {label!r}: expected 1 to 12 of a to z and 0 to 9"]

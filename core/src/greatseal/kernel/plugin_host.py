@@ -1,0 +1,110 @@
+"""The kernel as one plugin sees it (:class:`greatseal.host.Host`)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+import msgspec
+import structlog
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.keys import Keys
+from greatseal.api.services import ServiceKey
+from greatseal.api.store import Database, Tx
+from greatseal.kernel.services import requires_of, uses_of
+
+if TYPE_CHECKING:
+    from greatseal.kernel.kernel import Kernel
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Store:
+    """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
+
+    def __init__(self) -> None:
+        self.opened: Database | None = None
+
+    @property
+    def dialect(self) -> str:
+        return self._database.dialect
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.write(fn, *args, **kwargs)
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.read(fn, *args, **kwargs)
+
+    @property
+    def _database(self) -> Database:
+        if self.opened is None:
+            raise RuntimeError("the database is open from the lifespans on, not while components are collected")
+        return self.opened
+
+
+class PluginHost:
+    """What the hooks of one feature get."""
+
+    def __init__(self, kernel: "Kernel", feature: str, plugin: object) -> None:
+        self._kernel = kernel
+        self._feature = feature
+        self._plugin = plugin
+        self.log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(plugin=feature)
+        self.node_id = kernel.node_id
+        self.base_url = kernel.base_url
+        self.issuer = kernel.issuer
+        self.state_dir: Path = kernel.state_dir
+        self.clock = kernel.clock
+        self.db = kernel.store
+        self.handles = kernel.handles
+        self.changes = kernel.changes
+        self.strikes = kernel.strikes
+        self.limits = kernel.limits
+        self.blocking = kernel.blocking
+        self.scripts = kernel.scripts
+
+    @property
+    def keys(self) -> Keys:
+        if self._kernel.keys is None:
+            raise RuntimeError("keys can be used from the lifespans on, not while components are collected")
+        return self._kernel.keys
+
+    def settings(self, struct: type[S]) -> S:
+        return cast("S", self._kernel.bound.tables[struct])
+
+    def settings_by_key(self, struct: type[S]) -> Mapping[str, S]:
+        return cast("Mapping[str, S]", self._kernel.bound.keyed[struct])
+
+    def settings_list(self, struct: type[S]) -> Sequence[S]:
+        return cast("Sequence[S]", self._kernel.bound.repeated[struct])
+
+    def section_present(self, section: str) -> bool:
+        return section in self._kernel.bound.present
+
+    def service(self, key: ServiceKey[T]) -> T:
+        if key not in requires_of(self._plugin):
+            raise RuntimeError(f"plugin {self._feature!r} takes the service {key.name!r} without naming it in `requires`")
+        return cast("T", self._kernel.service(key))
+
+    def optional_service(self, key: ServiceKey[T]) -> T | None:
+        if key not in uses_of(self._plugin):
+            raise RuntimeError(f"plugin {self._feature!r} takes the service {key.name!r} without naming it in `uses`")
+        return cast("T | None", self._kernel.service(key) if self._kernel.provides(key) else None)
+
+    def components(self, contract: type[T]) -> Mapping[str, T]:
+        return self._kernel.registry.of(contract)
+
+    def plugins(self) -> Sequence[str]:
+        return list(self._kernel.plugins)
+
+    def spawn(self, name: str, task: Awaitable[Any]) -> None:
+        self._kernel.jobs.spawn(f"{self._feature}: {name}", task)
+
+    async def audit_log(self, event: AuditEvent) -> None:
+        await self.db.write(_write_event, event)
+
+
+def _write_event(tx: Tx, event: AuditEvent) -> None:
+    tx.audit(event)

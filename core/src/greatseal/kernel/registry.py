@@ -1,0 +1,62 @@
+"""Components collected from the plugins, keyed and frozen; cardinality is checked here (architecture 3)."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import msgspec
+
+from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.http import AuthScheme
+from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+from greatseal.api.keys import KeyStore
+
+T = TypeVar("T")
+
+
+class Point(msgspec.Struct, frozen=True):
+    """An extension point with keyed components: its hook, the contract, and how a component is named."""
+
+    hook: str
+    contract: type[Any]
+    key: Callable[[Any], str]
+
+
+POINTS = (
+    Point("key_stores", KeyStore, lambda one: one.name),
+    Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__),
+    Point("challenge_validators", ChallengeValidator, lambda one: one.type),
+    Point("account_bindings", AccountBinding, lambda one: one.member),
+    Point("finalize_checks", FinalizeCheck, lambda one: one.name),
+    Point("san_injectors", SanInjector, lambda one: one.name),
+    Point("issuers", Issuer, lambda one: one.issue_as),
+    Point("issuance_observers", IssuanceObserver, lambda one: type(one).__name__),
+)
+"""In the order in which they are collected."""
+
+
+class Registry:
+    """Every component of one kernel."""
+
+    def __init__(self) -> None:
+        self._found: dict[type[Any], dict[str, Any]] = {point.contract: {} for point in POINTS}
+        self._owners: dict[tuple[type[Any], str], str] = {}
+
+    def add(self, point: Point, component: object, owner: str) -> str | None:
+        """Keep the component; returns what is wrong with it, if anything."""
+        if not isinstance(component, point.contract):
+            return f"plugin {owner!r}: hook {point.hook} returned {type(component).__name__}, which is no {point.contract.__name__}"
+        key = point.key(component)
+        first = self._owners.setdefault((point.contract, key), owner)
+        if key in self._found[point.contract]:
+            return f"{point.hook}: {key!r} comes from plugin {first!r} and from plugin {owner!r}; disable one of them"
+        self._found[point.contract][key] = component
+        return None
+
+    def of(self, contract: type[T]) -> Mapping[str, T]:
+        """The components of one contract. Raises KeyError for a class that is no extension point."""
+        return MappingProxyType(self._found[contract])
+
+    def owner(self, contract: type[Any], key: str) -> str:
+        """The feature that provided the component."""
+        return self._owners[contract, key]

@@ -1,0 +1,117 @@
+"""Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse (architecture 3, step 7)."""
+
+import asyncio
+import ssl
+import stat
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from greatseal.api.http import AuthScheme, ListenerName
+from greatseal.api.problems import StartProblem
+from greatseal.db.database import DatabaseConfig, open_database
+from greatseal.db.migrate import ensure
+from greatseal.http.dispatch import Dispatcher
+from greatseal.http.listeners import ListenerConfig, Listeners, open_listeners, tls_context
+from greatseal.kernel.kernel import Kernel
+from greatseal.keys.cluster import load_cluster_key
+from greatseal.keys.ring import KeyRings
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A service that answers. ``addresses`` tells where, by listener."""
+
+    kernel: Kernel
+    addresses: Mapping[str, str]
+
+
+def migrate(kernel: Kernel, *, mode: str | None = None) -> list[str]:
+    """Bring the schema up to date, or check it; returns what was done."""
+    url = kernel.database.url
+    default = "auto" if url.startswith("sqlite") else "check"
+    return ensure(url, kernel.schemas, mode or kernel.database.migrate or default)
+
+
+@asynccontextmanager
+async def running(kernel: Kernel) -> AsyncIterator[Running]:
+    """Open everything, serve, and close everything in reverse, gracefully."""
+    async with opened(kernel) as stack:
+        listeners = await stack.enter_async_context(_listeners(kernel))
+        kernel.health.serving = True
+        kernel.jobs.start(kernel.all_jobs)
+        try:
+            yield Running(kernel, listeners.addresses)
+        finally:
+            kernel.health.serving = False
+            await listeners.stop()
+            await kernel.jobs.stop()
+
+
+@asynccontextmanager
+async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
+    """Everything but listeners and jobs."""
+    _make_state_dir(kernel.state_dir)
+    await asyncio.to_thread(migrate, kernel)
+    async with AsyncExitStack() as stack:
+        stack.callback(kernel.blocking.close)
+        config = DatabaseConfig(url=kernel.database.url, migrate=kernel.database.migrate, max_connections=kernel.database.max_connections)
+        kernel.store.opened = await stack.enter_async_context(
+            open_database(config, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
+        )
+        cluster_key = load_cluster_key(kernel.cluster.key_file or kernel.state_dir / "cluster.key", create=True)
+        rings = KeyRings(kernel.store, cluster_key, kernel.clock, kernel.log)
+        await rings.load()
+        kernel.keys = rings
+        for lifespan in kernel.lifespans:
+            await stack.enter_async_context(lifespan.open())
+        _check_discovery(kernel)
+        yield stack
+
+
+@asynccontextmanager
+async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
+    server, admin = kernel.server, kernel.admin()
+    configs = [ListenerConfig("main", server.listen, _tls("server", server.tls_cert_file, server.tls_key_file))]
+    if admin:
+        configs.append(ListenerConfig("admin", admin.listen, _tls("admin", admin.tls_cert_file, admin.tls_key_file)))
+    schemes = {scheme.rule: scheme for scheme in kernel.registry.of(AuthScheme).values()}
+    names: Sequence[ListenerName] = ("main", "admin")
+    dispatchers = {
+        name: Dispatcher(
+            [route for route in kernel.routes if route.listener == name],
+            schemes,
+            base_url=kernel.base_url,
+            max_body_bytes=server.max_body_bytes,
+            trusted_proxies=server.trusted_proxies,
+            log=kernel.log,
+        )
+        for name in names
+    }
+    async with open_listeners(configs, dispatchers, log=kernel.log) as listeners:
+        yield listeners
+
+
+def _tls(section: str, cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if (cert is None) != (key is None):
+        raise StartProblem(f"[{section}] tls_cert_file and tls_key_file: give both or none")
+    return tls_context(cert, key) if cert and key else None
+
+
+def _make_state_dir(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise StartProblem(f"{path}: the state folder can be written by everybody; run chmod o-w {path}")
+    except OSError as error:
+        raise StartProblem(f"{path}: the state folder cannot be made: {error.strerror}") from None
+
+
+def _check_discovery(kernel: Kernel) -> None:
+    seen: dict[tuple[str, str], object] = {}
+    for one in kernel.discovery:
+        for member in one.members():
+            if (one.document, member) in seen:
+                raise StartProblem(f"the {one.document} document's member {member!r} comes from two plugins; disable one of them")
+            seen[one.document, member] = one
