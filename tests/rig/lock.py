@@ -10,7 +10,17 @@ from pathlib import Path
 
 PYPROJECT = Path("pyproject.toml")
 BLOCK = re.compile(r"^constraint-dependencies = \[\n(?:.*\n)*?\]\n", re.MULTILINE)
-EXPORT = "export --quiet --all-packages --all-groups --all-extras --no-hashes --no-emit-workspace --no-annotate --no-header".split()
+EXPORT = [
+    "export",
+    "--quiet",
+    "--all-packages",
+    "--all-groups",
+    "--all-extras",
+    "--no-hashes",
+    "--no-emit-workspace",
+    "--no-annotate",
+    "--no-header",
+]
 
 
 def main(uv: str) -> None:

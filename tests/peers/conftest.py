@@ -1,0 +1,43 @@
+"""A server for clients that we did not write."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig.server import Server
+
+NAMES = ["first.example.test", "second.example.test"]
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A running server; the indirect parameter ``postgresql`` puts it there, else it is on SQLite."""
+    database = request.getfixturevalue("postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
+    folder = tmp_path / "server"
+    folder.mkdir()
+    server = Server(folder, NAMES, database=database)
+    with server.running():
+        yield server
+
+
+@pytest.fixture
+def webroot(server: Server, tmp_path: Path) -> Iterator[Path]:
+    """The folder of challenge responses, served where the server looks: for clients that bring no web server."""
+    root = tmp_path / "webroot"
+    challenges = root / ".well-known" / "acme-challenge"
+    challenges.mkdir(parents=True)
+    handler = functools.partial(Quiet, directory=str(root))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", server.validation_port), handler) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        yield challenges
+        web.shutdown()
+        thread.join()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass

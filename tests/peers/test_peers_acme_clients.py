@@ -1,0 +1,113 @@
+"""Unmodified ACME clients get a certificate by http-01, each in its own way (reference acme.md 17)."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from cryptography.x509.verification import PolicyBuilder, Store
+from rig.server import Server
+
+FIRST, SECOND = "first.example.test", "second.example.test"
+
+Program = Callable[[str, str], Path]
+both_databases = pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
+
+
+def run(*command: object, folder: Path, environ: dict[str, str] | None = None) -> str:
+    """Run a client with nothing of our own environment and return what it printed; it must end with 0."""
+    clean = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8", **(environ or {})}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=folder, env=clean, check=False, timeout=90, capture_output=True, text=True, errors="replace"
+    )
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def verified(chain: str, server: Server, *names: str) -> x509.Certificate:
+    """The leaf of a PEM chain of leaf, issuing CA and root, after path validation for every name against the root that the server keeps."""
+    leaf, issuing, root = x509.load_pem_x509_certificates(chain.encode())
+    assert root == server.root()
+    for name in names:
+        PolicyBuilder().store(Store([root])).build_server_verifier(x509.DNSName(name)).verify(leaf, [issuing])
+    found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+    assert sorted(found) == sorted(names)
+    return leaf
+
+
+def certbot(program: Path, server: Server, folder: Path, *arguments: object) -> str:
+    own = ("--config-dir", folder / "config", "--work-dir", folder / "work", "--logs-dir", folder / "logs")
+    run(program, *arguments, *own, "--non-interactive", folder=folder)
+    return (folder / "config" / "live" / FIRST / "fullchain.pem").read_text()
+
+
+def get_and_renew_with_certbot(program: Path, server: Server, folder: Path) -> None:
+    asked = ("--standalone", "--http-01-port", server.validation_port, "--server", server.directory, "-d", FIRST, "-d", SECOND)
+    chain = certbot(program, server, folder, "certonly", *asked, "--agree-tos", "--register-unsafely-without-email")
+    first = verified(chain, server, FIRST, SECOND)
+
+    chain = certbot(program, server, folder, "renew", "--force-renewal", "--no-random-sleep-on-renew")
+    second = verified(chain, server, FIRST, SECOND)
+    assert second.serial_number != first.serial_number
+
+
+@both_databases
+def test_certbot_of_debian_gets_and_renews(server: Server, program: Program, tmp_path: Path) -> None:
+    get_and_renew_with_certbot(program("certbot", "certbot"), server, tmp_path)
+
+
+@both_databases
+def test_certbot_of_pypi_gets_and_renews(server: Server, tmp_path: Path) -> None:
+    get_and_renew_with_certbot(Path(sys.executable).with_name("certbot"), server, tmp_path)
+
+
+@both_databases
+def test_lego_gets_and_renews(server: Server, program: Program, tmp_path: Path) -> None:
+    common = (program("lego", "lego"), "--server", server.directory, "--email", "someone@example.test", "--accept-tos", "--path", tmp_path)
+    asked = ("--http", "--http.port", f":{server.validation_port}", "-d", FIRST, "-d", SECOND)
+    run(*common, *asked, "run", folder=tmp_path)
+    chain = tmp_path / "certificates" / f"{FIRST}.crt"
+    first = verified(chain.read_text(), server, FIRST, SECOND)
+
+    run(*common, *asked, "renew", "--days", "1000", "--no-random-sleep", folder=tmp_path)
+    second = verified(chain.read_text(), server, FIRST, SECOND)
+    assert second.serial_number != first.serial_number
+
+
+def test_dehydrated_gets_a_certificate(server: Server, program: Program, webroot: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f'CA="{server.directory}"\nBASEDIR="{tmp_path}"\nWELLKNOWN="{webroot}"\n')
+    dehydrated = program("dehydrated", "dehydrated")
+    run(dehydrated, "--config", config, "--register", "--accept-terms", folder=tmp_path)
+    run(dehydrated, "--config", config, "--cron", "--domain", f"{FIRST} {SECOND}", folder=tmp_path)
+    verified((tmp_path / "certs" / FIRST / "fullchain.pem").read_text(), server, FIRST, SECOND)
+
+
+def test_uacme_gets_a_certificate(server: Server, program: Program, webroot: Path, tmp_path: Path) -> None:
+    common = (program("uacme", "uacme"), "-v", "-c", tmp_path, "-a", server.directory, "-y")
+    run(*common, "new", folder=tmp_path)
+    hook = {"UACME_CHALLENGE_PATH": str(webroot)}
+    run(*common, "-h", "/usr/share/uacme/uacme.sh", "issue", FIRST, SECOND, folder=tmp_path, environ=hook)
+    verified((tmp_path / FIRST / "cert.pem").read_text(), server, FIRST, SECOND)
+
+
+def test_acme_tiny_gets_a_certificate_for_a_csr_with_a_common_name_alone(
+    server: Server, program: Program, webroot: Path, tmp_path: Path
+) -> None:
+    account, request = tmp_path / "account.pem", tmp_path / "request.pem"
+    account_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    account.write_bytes(account_key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, FIRST)])
+    request.write_bytes(x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+    asked = ("--account-key", account, "--csr", request, "--acme-dir", webroot, "--directory-url", server.directory)
+    chain = run(program("acme-tiny", "acme-tiny"), *asked, "--disable-check", folder=tmp_path)
+
+    assert verified(chain, server, FIRST).public_key() == key.public_key()

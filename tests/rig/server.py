@@ -1,0 +1,107 @@
+"""A server in a process of its own, started as a user starts it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cryptography import x509
+
+CONFIGURATION = """\
+[server]
+base_url = "http://localhost:{port}"
+listen = "127.0.0.1:{port}"
+http_validation_port = {validation_port}
+http_validation_allow_private_ips = true
+
+[plugins]
+enabled = ["ca", "acme", "http-01", "resolver"]
+
+[database]
+url = "{database}"
+migrate = "auto"
+
+[cluster]
+topology = "single"
+key_file = "{folder}/cluster.key"
+
+[resolver]
+hosts = {{ {hosts} }}
+"""
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """``greatseal serve``. ``validation_port`` is where http-01 looks; every name of ``names`` is 127.0.0.1."""
+
+    def __init__(self, folder: Path, names: list[str], *, database: str | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.validation_port = free_port()
+        self.configuration = folder / "greatseal.toml"
+        self.configuration.write_text(
+            CONFIGURATION.format(
+                folder=folder,
+                port=self.port,
+                validation_port=self.validation_port,
+                database=database or f"sqlite:///{folder}/greatseal.db",
+                hosts=", ".join(f'"{name}" = ["127.0.0.1"]' for name in names),
+            )
+        )
+
+    @property
+    def base_url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    @property
+    def directory(self) -> str:
+        return f"{self.base_url}/acme/directory"
+
+    def root(self) -> x509.Certificate:
+        """The certificate of the root that the first start made."""
+        return x509.load_pem_x509_certificate((self.folder / "var" / "ca" / "default" / "root.pem").read_bytes())
+
+    @contextlib.contextmanager
+    def running(self, environ: Mapping[str, str] | None = None) -> "Iterator[subprocess.Popen[bytes]]":
+        """From ready to stopped by SIGTERM, which must end it with 0. The output is in ``server.log``."""
+        command = [str(Path(sys.executable).with_name("greatseal")), "serve", "-c", str(self.configuration)]
+        with (self.folder / "server.log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env={**os.environ, **(environ or {})})
+        try:
+            self._wait_until_ready(process)
+            yield process
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0, self.log()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended with {process.returncode}:\n{self.log()}")
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.005)
+        raise RuntimeError(f"the server is not ready after 60 s:\n{self.log()}")
