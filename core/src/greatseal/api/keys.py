@@ -7,6 +7,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 KeyState = Literal["pending", "active", "retained", "revoked"]
+HashAlg = Literal["sha256", "sha384", "sha512"]
 
 
 class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +33,11 @@ class Signer(Protocol):
     def deterministic(self) -> bool:
         """Whether the same input always gives the same signature (ECDSA by RFC 6979, RSA PKCS#1, Ed25519)."""
 
-    async def sign(self, message: bytes) -> bytes:
-        """The signature in the form that X.509 uses: ECDSA as DER with the curve's hash, RSA PKCS#1 v1.5 with SHA-256, else raw."""
+    async def sign(self, message: bytes, *, hash_alg: HashAlg | None = None) -> bytes:
+        """The signature in the form that X.509 uses: ECDSA as DER with the curve's hash, RSA PKCS#1 v1.5 with SHA-256, else raw.
+
+        ``hash_alg`` is another hash for ECDSA and RSA; the other algorithms have one of their own and pay no heed to it.
+        """
 
     def sign_jose(self, message: bytes) -> bytes:
         """The signature in the form that JOSE uses, in line; raises TypeError for a key that can only sign slowly."""
