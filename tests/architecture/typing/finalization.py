@@ -1,0 +1,107 @@
+"""FinalizeCheck, SanInjector and IssuanceObserver: CAA, the Kerberos name, the log queue."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from cryptography import x509
+from sqlalchemy import Executable
+
+from greatseal.api.acme import Caa, Identifier, Unauthorized
+from greatseal.api.issuance import (
+    Certificate,
+    Finalization,
+    FinalizeCheck,
+    IssuanceObserver,
+    IssuanceRequest,
+    ProvenIdentifier,
+    SanInjector,
+)
+from greatseal.api.services import CaaRecord, Resolver
+from greatseal.api.store import Tx
+from greatseal.host import Host
+
+KRB5_PRINCIPAL_NAME = x509.ObjectIdentifier("1.3.6.1.5.2.2")
+
+
+class CaaCheck(FinalizeCheck):
+    """RFC 8659 with RFC 8657: the first name upwards that has records decides, for the account and the method that proved it."""
+
+    name = "caa"
+    phase = "policy"
+
+    def __init__(self, resolver: Resolver, identities: Mapping[str, Sequence[str]]) -> None:
+        self.resolver = resolver
+        self.identities = identities
+
+    async def check(self, finalization: Finalization) -> None:
+        ours = self.identities.get(finalization.ca_id, ())
+        for proven in finalization.identifiers:
+            if ours and proven.identifier.type == "dns" and not proven.identifier.base.endswith(".onion"):
+                records = await self.relevant(proven.identifier)
+                if records and not any(self.allows(record, ours, proven, finalization.account.url) for record in records):
+                    raise Caa(
+                        f"CAA of {proven.identifier.base} does not name {ours[0]}",
+                        identifier={"type": "dns", "value": proven.identifier.value},
+                    )
+
+    async def relevant(self, identifier: Identifier) -> Sequence[CaaRecord]:
+        labels = identifier.base.split(".")
+        for start in range(len(labels) - 1):
+            if records := await self.resolver.caa(".".join(labels[start:])):
+                return records
+        return ()
+
+    def allows(self, record: CaaRecord, ours: Sequence[str], proven: ProvenIdentifier, account_url: str) -> bool:
+        issuer, *parameters = record.value.split(";")
+        tag = "issuewild" if proven.identifier.wildcard else "issue"
+        wanted = {f"accounturi={account_url}", f"validationmethods={proven.validated_by}"}
+        return record.tag.lower() == tag and issuer in ours and wanted.issuperset(parameters)
+
+
+class AccountGrant(FinalizeCheck):
+    """An account with profile grants may use those profiles alone."""
+
+    name = "account-grant"
+    phase = "authorize"
+
+    async def check(self, finalization: Finalization) -> None:
+        grants = finalization.account.profile_grants
+        if grants is not None and finalization.profile.id not in grants:
+            raise Unauthorized(f"the account has no grant for the profile {finalization.profile.id}")
+
+
+class KerberosNames(msgspec.Struct, frozen=True):
+    """The keys that san-kerberos owns in `[profiles.*]`."""
+
+    inject_account_kpn: bool = False
+
+
+class KerberosPrincipalName(SanInjector):
+    """The account's principal as KRB5PrincipalName (RFC 4556 s3.2.2), where the profile asks for it."""
+
+    name = "kpn"
+
+    def __init__(self, host: Host, encode: Callable[[str], bytes]) -> None:
+        self.profiles = host.settings_by_key(KerberosNames)
+        self.encode = encode
+
+    def names(self, issuance: IssuanceRequest) -> Sequence[x509.GeneralName]:
+        settings = self.profiles.get(issuance.profile.id, KerberosNames())
+        if not settings.inject_account_kpn:
+            return ()
+        if issuance.account is None or issuance.account.kerberos_principal is None:
+            raise Unauthorized("the profile asks for a principal and the account has none")
+        return (x509.OtherName(KRB5_PRINCIPAL_NAME, self.encode(issuance.account.kerberos_principal)),)
+
+
+class LogQueue(IssuanceObserver):
+    """mtc: every issued certificate waits for the sequencer, in the transaction that stored it."""
+
+    ENQUEUE: Executable
+    REVOKED: Executable
+
+    def issued(self, tx: Tx, certificate: Certificate) -> None:
+        tx.run(self.ENQUEUE, cert_id=certificate.id, der=certificate.der)
+
+    def revoked(self, tx: Tx, certificate: Certificate, reason: int | None) -> None:
+        tx.run(self.REVOKED, cert_id=certificate.id, reason=reason)
