@@ -1,0 +1,352 @@
+"""Connections to addresses that somebody else chose: guarded, bounded, and telling what happened (architecture 9).
+
+A name is resolved by the resolver that the caller gives, every address that came back must be allowed, and the connection goes to a
+checked address: nothing is resolved twice, so a name that changes its mind (DNS rebinding) has nothing to gain. No proxy environment,
+no cookies, no decompression, no kept connections.
+
+Failures are problems of validation, ready for the person who has to mend the target: :class:`Blocked` and
+:class:`~greatseal.api.acme.IncorrectResponse` for what the policy refuses, :class:`~greatseal.api.acme.Connection` for TCP, HTTP and time,
+:class:`~greatseal.api.acme.Tls` for a handshake, and whatever the resolver raises.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from greatseal import __version__
+from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
+from greatseal.net.addresses import PUBLIC, AddressPolicy
+from greatseal.net.text import excerpt
+
+__all__ = ["Blocked", "Fetched", "NameResolver", "fetch", "open_connection"]
+
+SECONDS = 10.0  # ruling R81
+MAX_REDIRECTS = 10
+MAX_BODY_BYTES = 1024 * 1024
+TRIED_ADDRESSES = 8  # a name with thousands of addresses must not make a port scanner of us
+CLOSE_SECONDS = 1.0
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class NameResolver(Protocol):
+    """The part of :class:`~greatseal.api.services.Resolver` that is used here."""
+
+    async def addresses(self, name: str) -> Sequence[str]: ...
+
+
+class Blocked(IncorrectResponse):
+    """An address that the policy forbids; nothing was connected to."""
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """The final answer: the URL that gave it, the address that answered, and at most ``max_body`` bytes as they came."""
+
+    url: str
+    address: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    redirects: int
+
+
+async def fetch(
+    url: str,
+    *,
+    resolver: NameResolver,
+    policy: AddressPolicy = PUBLIC,
+    ports: Collection[int] | None = None,
+    redirects: int = MAX_REDIRECTS,
+    seconds: float = SECONDS,
+    max_body: int = MAX_BODY_BYTES,
+    tls: ssl.SSLContext | bool = True,
+    headers: Mapping[str, str] = _NO_HEADERS,
+) -> Fetched:
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``.
+
+    ``ports`` are those that any hop may use, None for all. ``tls`` False accepts every certificate. Any final status is returned; no
+    request header but ``headers`` tells who asks.
+    """
+    trail = _Trail(url, seconds)
+    gate = _Gate()
+    try:
+        async with asyncio.timeout(seconds) as limit, _session(gate, tls, headers) as session:
+            target = _target(url, trail)
+            for followed in range(redirects + 1):
+                _check_hop(target, ports, trail)
+                addresses = await _checked_addresses(target.raw_host or "", resolver, policy, trail)
+                async with await _ask(session, gate, target, addresses, trail) as response:
+                    location = response.headers.get("Location") if response.status in REDIRECT_STATUSES else None
+                    if location is None:
+                        body = await _read(response, max_body, trail)
+                        return Fetched(
+                            url=str(target),
+                            address=trail.address,
+                            status=response.status,
+                            headers=response.headers,
+                            body=body,
+                            redirects=followed,
+                        )
+                target = _follow(target, location, trail)
+    except TimeoutError as error:
+        raise (trail.timed_out() if limit.expired() else trail.broken(error)) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise trail.broken(error) from error
+    raise IncorrectResponse(f"{url}: more than {redirects} redirects; {trail.what}")
+
+
+@asynccontextmanager
+async def open_connection(
+    host: str,
+    port: int,
+    *,
+    resolver: NameResolver,
+    policy: AddressPolicy = PUBLIC,
+    seconds: float = SECONDS,
+    tls: ssl.SSLContext | None = None,
+    server_hostname: str | None = None,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TCP (or TLS) connection to ``host``, closed at the end of the block. ``seconds`` bound the whole block.
+
+    What the network does inside the block (reset, end of file, silence) becomes a Connection problem too.
+    """
+    trail = _Trail(f"{host} port {port}", seconds)
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            addresses = await _checked_addresses(host, resolver, policy, trail)
+            reader, writer = await _connect(addresses, port, tls, server_hostname or host, trail)
+            try:
+                yield reader, writer
+            finally:
+                await _close(writer)
+    except TimeoutError as error:
+        raise (trail.timed_out() if limit.expired() else trail.broken(error)) from error
+    except ssl.SSLError as error:
+        raise Tls(f"{trail}: {_reason(error)}") from error
+    except EOFError as error:
+        raise Connection(f"{trail}: closed before the answer was complete") from error
+    except OSError as error:
+        raise trail.broken(error) from error
+
+
+class _Trail:
+    """What is being asked, of whom, and how long it may take: the first words of every message."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        self.what = what
+        self.seconds = seconds
+        self.resolving = ""
+        self.address = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.address}" if self.address else self.what
+
+    def broken(self, error: Exception) -> Connection:
+        return Connection(f"{self}: {_reason(error)}")
+
+    def timed_out(self) -> Dns | Connection:
+        if self.resolving:
+            return Dns(f"{self.what}: no answer for the addresses of {self.resolving} within {self.seconds:g} s")
+        return Connection(f"{self}: not finished within {self.seconds:g} s")
+
+    def shares(self, addresses: Sequence[str]) -> Iterator[tuple[str, float | None]]:
+        """Each address with the seconds that its connect may take, so that a silent one does not eat the time of the others."""
+        share = None if len(addresses) == 1 else self.seconds / len(addresses)
+        for self.address in addresses:
+            yield self.address, share
+        self.address = ""
+
+
+class _Gate(AbstractResolver):
+    """Gives aiohttp the one checked address, and no socket for any other: literals do not go through its resolver."""
+
+    def __init__(self) -> None:
+        self.address = ""
+
+    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
+        del family  # the address has its own
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [ResolveResult(hostname=host, host=self.address, port=port, family=_family(self.address), proto=0, flags=flags)]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, where = info
+        if ip_address(where[0]) != ip_address(self.address):
+            raise PermissionError(f"{where[0]} is not the address that was checked")
+        return socket.socket(family, kind, protocol)
+
+
+def _session(gate: _Gate, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    # A session of its own costs 30 us and shares nothing with anybody.
+    connector = aiohttp.TCPConnector(
+        resolver=gate, socket_factory=gate.socket, use_dns_cache=False, force_close=True, ssl=tls, happy_eyeballs_delay=None
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        headers={"User-Agent": f"greatseal/{__version__}", "Accept-Encoding": "identity", **headers},
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+    )
+
+
+def _target(url: str, trail: _Trail) -> URL:
+    try:
+        return URL(url)
+    except ValueError as error:
+        raise IncorrectResponse(f"{trail}: {_reason(error)}") from error
+
+
+def _check_hop(url: URL, ports: Collection[int] | None, trail: _Trail) -> None:
+    """Refuse a scheme, port or form of URL that no hop may have."""
+    if url.scheme not in ("http", "https") or not url.raw_host:
+        raise IncorrectResponse(f"{trail}: only http and https URLs with a host are fetched")
+    if url.raw_user is not None or url.raw_password is not None:
+        raise IncorrectResponse(f"{trail}: a URL with user information is not fetched")
+    if not url.port or (ports is not None and url.port not in ports):
+        allowed = "" if ports is None else f", only {', '.join(str(port) for port in sorted(ports))}"
+        raise IncorrectResponse(f"{trail}: port {url.port} is not allowed{allowed}")
+
+
+def _follow(origin: URL, location: str, trail: _Trail) -> URL:
+    """Where a Location leads (RFC 9110 s10.2.2). Only what a URI may hold is read: two parsers must not see two targets."""
+    trail.what, trail.address = f"{trail} redirects to {excerpt(location)}", ""
+    if not all("!" <= character <= "~" and character != "\\" for character in location):
+        raise IncorrectResponse(f"{trail}: a URI has no such characters")
+    try:
+        target = origin.join(URL(location, encoded=True)).with_fragment(None)
+    except ValueError as error:
+        raise IncorrectResponse(f"{trail}: {_reason(error)}") from error
+    trail.what = f"{origin} redirects to {target}"
+    return target
+
+
+async def _checked_addresses(host: str, resolver: NameResolver, policy: AddressPolicy, trail: _Trail) -> Sequence[str]:
+    """The addresses of ``host``, each of them allowed."""
+    if _is_literal(host):
+        addresses: Sequence[str] = [host]
+    elif _ends_in_number(host):
+        raise Blocked(f"{trail}: {excerpt(host)} is neither a host name nor an IP address in its usual spelling")
+    else:
+        trail.resolving = host
+        addresses = await resolver.addresses(host)
+        trail.resolving = ""
+    for address in addresses:
+        reason = policy.refusal(address)
+        if reason is not None:
+            raise Blocked(f"{trail}: {host} has the address {address}, which is not public: {reason}")
+    if not addresses:
+        raise Dns(f"{trail}: {host} has no address")
+    return addresses[:TRIED_ADDRESSES]
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _ends_in_number(host: str) -> bool:
+    """Whether old resolver functions would read an IPv4 address (2130706433, 0x7f.1, 127.1)."""
+    last = host.rstrip(".").rpartition(".")[2].lower()
+    return last.isdigit() or (last.startswith("0x") and all(character in "0123456789abcdef" for character in last[2:]))
+
+
+async def _ask(session: aiohttp.ClientSession, gate: _Gate, target: URL, addresses: Sequence[str], trail: _Trail) -> aiohttp.ClientResponse:
+    """The head of the answer of the first address that can be connected to."""
+    failed: list[str] = []
+    for address, seconds in trail.shares(addresses):
+        gate.address = address
+        try:
+            return await session.get(target, allow_redirects=False, timeout=aiohttp.ClientTimeout(sock_connect=seconds))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            failed.append(f"{address}: {_reason(error)}")
+    raise Connection(f"{trail}: {'; '.join(failed)}")
+
+
+async def _read(response: aiohttp.ClientResponse, max_body: int, trail: _Trail) -> bytes:
+    """The body, refused as soon as it is known to be over ``max_body`` bytes."""
+    body = bytearray()
+    if (response.content_length or 0) <= max_body:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > max_body:
+                break
+        else:
+            return bytes(body)
+    raise IncorrectResponse(f"{trail}: status {response.status}, and a body of over {max_body} bytes")
+
+
+async def _connect(
+    addresses: Sequence[str], port: int, tls: ssl.SSLContext | None, server_hostname: str, trail: _Trail
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Streams over the first address that takes the connection."""
+    failed: list[str] = []
+    for address, seconds in trail.shares(addresses):
+        connected = socket.socket(_family(address), socket.SOCK_STREAM)
+        connected.setblocking(False)
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_connect(connected, (address, port))
+            return await _streams(connected, tls, server_hostname)
+        except ssl.SSLError:
+            connected.close()
+            raise
+        except OSError as error:
+            connected.close()
+            failed.append(f"{address}: {_reason(error)}")
+        except BaseException:
+            connected.close()
+            raise
+    raise Connection(f"{trail}: {'; '.join(failed)}")
+
+
+async def _streams(
+    connected: socket.socket, tls: ssl.SSLContext | None, server_hostname: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if tls is None:
+        return await asyncio.open_connection(sock=connected)
+    try:
+        return await asyncio.open_connection(sock=connected, ssl=tls, server_hostname=server_hostname, ssl_shutdown_timeout=CLOSE_SECONDS)
+    except (OSError, ValueError) as error:  # ValueError: a server_hostname that TLS cannot send
+        raise error if isinstance(error, ssl.SSLError) else ssl.SSLError(_reason(error)) from error
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await writer.wait_closed()
+    except OSError:  # a TimeoutError is one
+        writer.transport.abort()
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _reason(error: BaseException) -> str:
+    """What the network said, without the library's decoration."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return excerpt(error.strerror).strip('"')
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"not HTTP: {excerpt(error.message)}"
+    return excerpt(str(error) or type(error).__name__).strip('"')
