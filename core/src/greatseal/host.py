@@ -119,20 +119,34 @@ class Scripts(Protocol):
 class Host(Protocol):
     """The kernel, for one plugin. ``log`` carries the plugin's name."""
 
-    node_id: str
-    base_url: str
-    issuer: str
-    state_dir: Path
-    log: structlog.stdlib.BoundLogger
-    clock: Clock
-    db: Database
-    handles: Handles
-    keys: Keys
-    changes: Changes
-    strikes: Strikes
-    limits: Limits
-    blocking: Blocking
-    scripts: Scripts
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def issuer(self) -> str: ...
+    @property
+    def state_dir(self) -> Path: ...
+    @property
+    def log(self) -> structlog.stdlib.BoundLogger: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def db(self) -> Database: ...
+    @property
+    def handles(self) -> Handles: ...
+    @property
+    def keys(self) -> Keys: ...
+    @property
+    def changes(self) -> Changes: ...
+    @property
+    def strikes(self) -> Strikes: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def blocking(self) -> Blocking: ...
+    @property
+    def scripts(self) -> Scripts: ...
 
     def settings(self, struct: type[S]) -> S:
         """The bound Struct of an ``Owns`` or ``Reads`` of one table."""

@@ -41,7 +41,7 @@ class Health:
     async def _readyz(self, _call: Call) -> Reply:
         results = await self.run(ready_only=True)
         ready = self.serving and all(result.ok for result in results.values())
-        body = {"status": "ready" if ready else "not ready", "checks": {name: result for name, result in sorted(results.items())}}
+        body = {"status": "ready" if ready else "not ready", "checks": dict(sorted(results.items()))}
         return Reply.json(body, status=200 if ready else 503)
 
 

@@ -84,6 +84,17 @@ class Kernel:
         """Whether an enabled plugin provides the service."""
         return key in self._factories
 
+    def discovery_members(self, document: str) -> dict[str, object]:
+        """The members of a discovery document, merged. Raises StartProblem for two owners of one member."""
+        merged: dict[str, object] = {}
+        for one in self.discovery:
+            if one.document == document:
+                members = one.members()
+                if double := merged.keys() & members.keys():
+                    raise StartProblem(f"the {document} document's member {min(double)!r} comes from two plugins; disable one of them")
+                merged |= members
+        return merged
+
     def admin(self) -> settings.Admin | None:
         """The settings of the admin listener, None without the section."""
         found = self.bound.tables.get(settings.Admin)

@@ -96,6 +96,9 @@ class PluginHost:
     def components(self, contract: type[T]) -> Mapping[str, T]:
         return self._kernel.registry.of(contract)
 
+    def discovery(self, document: str) -> Mapping[str, object]:
+        return self._kernel.discovery_members(document)
+
     def plugins(self) -> Sequence[str]:
         return list(self._kernel.plugins)
 

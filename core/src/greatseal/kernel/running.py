@@ -66,7 +66,8 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
         kernel.keys = rings
         for lifespan in kernel.lifespans:
             await stack.enter_async_context(lifespan.open())
-        _check_discovery(kernel)
+        for document in {one.document for one in kernel.discovery}:
+            kernel.discovery_members(document)
         yield stack
 
 
@@ -106,12 +107,3 @@ def _make_state_dir(path: Path) -> None:
             raise StartProblem(f"{path}: the state folder can be written by everybody; run chmod o-w {path}")
     except OSError as error:
         raise StartProblem(f"{path}: the state folder cannot be made: {error.strerror}") from None
-
-
-def _check_discovery(kernel: Kernel) -> None:
-    seen: dict[tuple[str, str], object] = {}
-    for one in kernel.discovery:
-        for member in one.members():
-            if (one.document, member) in seen:
-                raise StartProblem(f"the {one.document} document's member {member!r} comes from two plugins; disable one of them")
-            seen[one.document, member] = one

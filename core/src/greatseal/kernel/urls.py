@@ -25,10 +25,8 @@ def _problem(key: str, url: str) -> str | None:
         return f"{where} is not a URL: {error}"
     if parts.scheme not in {"http", "https"} or not host or parts.username is not None:
         return f"{where}: expected http:// or https:// and a host"
-    if parts.query or parts.fragment:
-        return f"{where}: expected no query and no fragment"
-    if url.endswith("/"):
-        return f"{where}: take the final slash away"
+    if parts.query or parts.fragment or url.endswith("/"):
+        return f"{where}: expected no query, no fragment and no final slash"
     if url != url.strip() or not url.isascii() or not url.isprintable() or host != host.lower() or parts.netloc != parts.netloc.lower():
         return f"{where}: expected lower-case ASCII without spaces"
     if parts.scheme == "http" and not is_loopback(host):

@@ -1,0 +1,1 @@
+"""The testing kit for plugin authors: fixtures, fakes and contract test classes."""

@@ -1,0 +1,55 @@
+"""Running a whole service inside a test: the real kernel, database and listeners on loopback."""
+
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from greatseal.host import Clock, Host
+from greatseal.kernel.kernel import Kernel
+from greatseal.kernel.running import running
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A running service. ``url`` is its base URL, ``addresses`` its listeners."""
+
+    kernel: Kernel
+    url: str
+    addresses: Mapping[str, str]
+
+    def host(self, feature: str) -> Host:
+        """The kernel as that plugin sees it."""
+        return self.kernel.hosts[feature]
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def document(folder: Path, enabled: Sequence[str], **sections: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration document on a free port with SQLite under ``folder``; ``sections`` are merged into it key by key."""
+    port = free_port()
+    whole: dict[str, Any] = {
+        "plugins": {"enabled": list(enabled)},
+        "server": {"base_url": f"http://localhost:{port}", "listen": f"127.0.0.1:{port}"},
+        "database": {"url": f"sqlite:///{folder}/greatseal.db", "migrate": "auto"},
+        "cluster": {"key_file": str(folder / "cluster.key")},
+    }
+    for name, values in sections.items():
+        whole[name] = {**whole.get(name, {}), **values} if isinstance(values, Mapping) else values
+    return whole
+
+
+@asynccontextmanager
+async def serve(config: Mapping[str, Any], *, clock: Clock | None = None) -> AsyncIterator[Service]:
+    """Run the service of a configuration document until the block ends."""
+    kernel = Kernel(config, clock=clock)
+    async with running(kernel) as service:
+        yield Service(kernel, kernel.base_url, service.addresses)
