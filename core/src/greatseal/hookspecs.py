@@ -39,7 +39,7 @@ hookspec = pluggy.HookspecMarker("greatseal")
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "challenge_validators", "checks", "commands", "discovery", "finalize_checks",
     "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "permissions", "routes", "san_injectors", "schemas", "services",
-    "settings", "welcome",
+    "settings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -127,6 +127,11 @@ def discovery(host: "Host") -> "Sequence[Discovery]":
 @hookspec
 def routes(host: "Host") -> "Sequence[Route]":
     """Routes. Two owners of one method and path stop the start."""
+
+
+@hookspec
+def verify(host: "Host") -> "Sequence[str]":
+    """What is wrong with the whole assembly, one line each with its cure. Called last: every registry is complete."""
 
 
 # ---- Running

@@ -171,6 +171,7 @@ class Kernel:
         schemes = self.registry.of(AuthScheme)
         problems += check_routes(self.routes, [feature for feature, _ in owned], {one.rule: one for one in schemes.values()})
         problems += self._permission_problems(owned)
+        problems += [problem for _, problem in self._collect("verify")]
         return problems
 
     async def _check_database(self) -> CheckResult:

@@ -1,0 +1,201 @@
+"""The command line as a person or a script meets it: one line for each problem, exit codes, readiness."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+
+from greatseal.testing.service import free_port
+
+GREATSEAL = [sys.executable, "-m", "greatseal"]
+FEATURES = ["ca", "acme", "resolver", "http-01"]
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Writes a configuration and returns its path; keyword arguments add lines to [server]."""
+
+    def write(port=None, enabled=FEATURES, server="", more=""):
+        port = port or free_port()
+        path = tmp_path / "greatseal.toml"
+        path.write_text(
+            f'[plugins]\nenabled = {json.dumps(enabled)}\n[server]\nbase_url = "http://localhost:{port}"\nlisten = "127.0.0.1:{port}"\n{server}'
+            f'[database]\nurl = "sqlite:///{tmp_path}/state/greatseal.db"\n{more}'
+        )
+        return path
+
+    return write
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run([*GREATSEAL, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+
+
+def complaints(result):
+    return [line for line in result.stderr.splitlines() if line.startswith("greatseal: ")]
+
+
+@contextmanager
+def serving(path, env=None):
+    process = subprocess.Popen([*GREATSEAL, "serve", "-c", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        for line in process.stderr:
+            if '"ready"' in line:
+                break
+        else:
+            raise AssertionError("the service ended before it was ready")
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def base_url(path):
+    return next(line.split('"')[1] for line in path.read_text().splitlines() if line.startswith("base_url"))
+
+
+def test_a_service_starts_answers_and_stops_well(config, tmp_path):
+    path = config()
+
+    with serving(path) as process, urllib.request.urlopen(base_url(path) + "/readyz") as answer:
+        body = json.load(answer)
+    assert process.returncode == 0
+    assert body["status"] == "ready"
+    assert {"database"} <= set(body["checks"])
+    assert stat.S_IMODE((tmp_path / "state" / "cluster.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state" / "greatseal.db").stat().st_mode) == 0o600
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_2(config):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("serve", "-c", config(port=port))
+
+    assert result.returncode == 2
+    (line,) = complaints(result)
+    assert f"127.0.0.1:{port}" in line
+    assert "in use" in line
+    assert "Traceback" not in result.stderr
+
+
+def test_a_newer_schema_is_one_line_and_exit_code_2(config, tmp_path):
+    path = config()
+    assert run("migrate", "-c", path).returncode == 0
+    with sqlite3.connect(tmp_path / "state" / "greatseal.db") as store:
+        (name,) = store.execute("SELECT name FROM sqlite_master WHERE name LIKE '%acme%version%'").fetchone()
+        store.execute(f"UPDATE \"{name}\" SET version_num = 'zz_from_the_future'")
+    store.close()
+
+    result = run("serve", "-c", path)
+
+    assert result.returncode == 2
+    (line,) = complaints(result)
+    assert "newer" in line
+    assert "acme" in line
+
+
+def test_a_cluster_key_that_all_can_read_is_one_line_and_exit_code_2(config, tmp_path):
+    path = config()
+    with serving(path):
+        pass
+    (tmp_path / "state" / "cluster.key").chmod(0o644)
+
+    result = run("serve", "-c", path)
+
+    assert result.returncode == 2
+    (line,) = complaints(result)
+    assert "cluster.key" in line
+    assert "chmod 600" in line
+
+
+def test_a_second_migrate_has_nothing_to_do(config):
+    path = config()
+
+    first, second = run("migrate", "-c", path), run("migrate", "-c", path)
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "up to date" not in first.stdout
+    assert second.stdout == "the schema is up to date\n"
+
+
+def test_check_config_tells_three_problems_at_once(config):
+    result = run("check-config", "-c", config(enabled=[*FEATURES, "htp-01"], more="[databse]\n[cluster]\nnode_id = 'UPPER'\n"))
+
+    assert result.returncode == 2
+    assert len(complaints(result)) == 3
+
+
+def test_check_config_changes_nothing(config, tmp_path):
+    result = run("check-config", "-c", config())
+
+    assert result.returncode == 0
+    assert "plugins: " in result.stdout
+    assert not (tmp_path / "state").exists()
+
+
+def test_plugins_lists_what_is_installed_and_what_is_enabled(config):
+    installed, enabled = run("plugins"), run("plugins", "-c", config())
+
+    assert {"ca", "acme", "http-01", "resolver"} <= {line.split()[0] for line in installed.stdout.splitlines()}
+    assert "job acme-" in enabled.stdout
+    assert any(line.startswith("http-01") and "challenge_validators" in line for line in enabled.stdout.splitlines())
+
+
+def test_without_http_01_the_type_is_gone_and_nothing_else(config):
+    path = config(enabled=["ca", "acme", "resolver", "finger-01"])
+
+    with serving(path), urllib.request.urlopen(base_url(path) + "/acme/directory") as answer:
+        directory = json.load(answer)
+
+    assert {"newNonce", "newAccount", "newOrder"} <= set(directory)
+    assert "http-01" not in run("plugins", "-c", path).stdout
+
+
+def test_acme_without_any_validator_is_refused(config):
+    result = run("check-config", "-c", config(enabled=["ca", "acme", "resolver"]))
+
+    assert result.returncode == 2
+    (line,) = complaints(result)
+    assert "challenge" in line
+
+
+def test_doctor_says_what_is_well_and_what_is_not(config):
+    good = run("doctor", "-c", config())
+    bad = run("doctor", "-c", config(server='dns_resolver_addr = "nowhere"\n'))
+
+    assert "ok   database" in good.stdout
+    assert bad.returncode == 2
+    assert "[server] dns_resolver_addr" in bad.stderr
+
+
+def test_a_missing_file_and_bad_usage_are_exit_code_2(tmp_path):
+    missing, usage = run("serve", "-c", tmp_path / "none.toml"), run("serve")
+
+    assert (missing.returncode, usage.returncode) == (2, 2)
+    assert "no such configuration file" in complaints(missing)[0]
+
+
+def test_logs_are_json_lines_without_a_terminal(config):
+    path = config()
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [*GREATSEAL, "serve", "-c", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    first = process.stderr.readline()
+    while '"ready"' not in first:
+        json.loads(first)
+        first = process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=30)
+
+    assert [json.loads(line) for line in rest.splitlines()][-1]["event"] == "stopped"
