@@ -35,13 +35,13 @@ lint: $(UV)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy $(wildcard $(SOURCES))
-	.venv/bin/mypy tests/bench tests/rig/lock.py
+	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py
 	.venv/bin/lint-imports
 	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
 
 bench: $(UV)
 	@$(SYNC) --all-groups
-	@.venv/bin/python tests/bench/bench.py $(ARGS)
+	@PYTHONPATH=tests .venv/bin/python -m bench $(ARGS)
 
 docs: $(UV)
 	@$(SYNC) --all-groups

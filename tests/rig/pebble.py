@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import trustme
-from rig.server import free_port
+
+from greatseal.testing.service import free_port
 
 
 class Pebble:

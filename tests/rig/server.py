@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cryptography import x509
+
+from greatseal.testing.service import free_port
 
 CONFIGURATION = """\
 [server]
@@ -35,14 +36,6 @@ key_file = "{folder}/cluster.key"
 [resolver]
 hosts = {{ {hosts} }}
 """
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Server:

@@ -1,0 +1,77 @@
+"""What the server process costs: its start, its memory after work, its idle connections."""
+
+import asyncio
+import statistics
+import time
+
+from bench.measure import Row, cpu_us, reference_us, rss_kb
+from bench.orders import make_orders
+from rig.server import Server
+
+STARTS = 5
+ORDERS = 1000
+CONNECTIONS = 500
+START_LIMIT_SECONDS = 1.0
+RSS_LIMIT_MB = 90
+CONNECTION_LIMIT_KB = 20
+
+
+def verdict(value: float, limit: float) -> str:
+    return "kept" if value < limit else "MISSED"
+
+
+def start_row(server: Server) -> Row:
+    """From the command to ready, with state that is there: the first start, which makes keys, does not count."""
+    with server.running():
+        pass
+    walls, used, reference = [], [], reference_us()
+    for _ in range(STARTS):
+        began = time.perf_counter()
+        with server.running() as process:
+            walls.append(time.perf_counter() - began)
+            used.append(cpu_us(process.pid))
+    wall, cpu = statistics.median(walls), statistics.median(used)
+    return Row(
+        name="start until ready",
+        cpu_us_per_op=cpu,
+        p50_ms=wall * 1e3,
+        p99_ms=max(walls) * 1e3,
+        reference_us=reference,
+        ratio=cpu / reference,
+        note=f"limit {START_LIMIT_SECONDS} s: {verdict(wall, START_LIMIT_SECONDS)}",
+    )
+
+
+def memory_rows(server: Server, pid: int) -> list[Row]:
+    """Resident memory after a thousand orders, and what an idle connection adds."""
+    asyncio.run(make_orders(server, ORDERS))
+    megabytes = rss_kb(pid) / 1024
+    each = asyncio.run(_idle_connection_kb(server.port, pid))
+    return [
+        Row(name=f"memory after {ORDERS} orders", note=f"{megabytes:.1f} MB, limit {RSS_LIMIT_MB} MB: {verdict(megabytes, RSS_LIMIT_MB)}"),
+        Row(
+            name="memory of an idle connection",
+            note=f"{each:.1f} kB of {CONNECTIONS}, limit {CONNECTION_LIMIT_KB} kB: {verdict(each, CONNECTION_LIMIT_KB)}",
+        ),
+    ]
+
+
+async def _idle_connection_kb(port: int, pid: int) -> float:
+    """Connections that made a request and stay: the growth of resident memory for each."""
+    opened: list[asyncio.StreamWriter] = []
+
+    async def connect() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        opened.append(writer)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+
+    before = rss_kb(pid)
+    try:
+        for _ in range(CONNECTIONS):
+            await connect()
+        return (rss_kb(pid) - before) / CONNECTIONS
+    finally:
+        for writer in opened:
+            writer.close()
