@@ -65,3 +65,12 @@ class NodeHandles:
         seconds = (self.clock.now() // 1_000_000) & 0xFFFFFFFF
         bits = seconds << 96 | self._node_bits | _VERSION_8 | _VARIANT | (secrets.randbits(76) & _RANDOM_BITS)
         return str(uuid.UUID(int=bits))
+
+    def owner_of_id(self, id: str) -> str | None:
+        """The label of the configured node whose number is inside a public id, else None."""
+        number = node_number_of(id)
+        return None if number is None else self._by_number.get(number)
+
+    def owner_of_key(self, key: str) -> str:
+        """The label of the node that decides about a key from outside: rendezvous hashing over the configured nodes."""
+        return max(self._members, key=lambda label: hashlib.sha256(f"{label}\0{key}".encode()).digest())
