@@ -102,7 +102,10 @@ class Database(Protocol):
         """
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run ``fn(tx, ...)``, which only selects, on one consistent state."""
+        """Run ``fn(tx, ...)``, which only selects, on one consistent state.
+
+        On SQLite it runs in line, which is right for rows found by a key; mark what visits many rows with :func:`scan`.
+        """
 
 
 def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable[[Tx, Argument], T]], Callable[[Tx, Argument], T]]:
@@ -128,3 +131,19 @@ class Operation(msgspec.Struct, frozen=True):
 
     name: str
     owner: Callable[[Any], str]
+
+
+def operation_of(fn: Callable[..., Any]) -> Operation | None:
+    """The mark of :func:`operation`, or None."""
+    return getattr(fn, "__greatseal_operation__", None)
+
+
+def scan(fn: Callable[P, T]) -> Callable[P, T]:
+    """Mark a function for ``read`` that visits many rows (a listing, a search, a sum): it runs in a thread on both databases."""
+    fn.__greatseal_scan__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def is_scan(fn: Callable[..., Any]) -> bool:
+    """Whether :func:`scan` marked it."""
+    return getattr(fn, "__greatseal_scan__", False)

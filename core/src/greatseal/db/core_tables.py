@@ -1,0 +1,52 @@
+"""The kernel's own tables, ``core_<noun>``."""
+
+from sqlalchemy import Column, MetaData, PrimaryKeyConstraint
+
+from greatseal.db.tables import Blob, Collection, Id, Moment, Sealed, Serial, State, Text, table
+
+__all__ = ["KEYS", "audit", "key", "metadata", "strike"]
+
+metadata = MetaData()
+
+audit = table(
+    "core_audit",
+    metadata,
+    State.APPEND_ONLY,
+    Column("id", Serial, primary_key=True),
+    Column("event_type", Text, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("sub", Text),
+    Column("client_id", Text),
+    Column("principal", Text),
+    Column("detail", Text),
+    Column("created_at", Moment, nullable=False),
+)
+"""Audit events (ruling R12): written by ``tx.audit``, never changed."""
+
+strike = table(
+    "core_strike",
+    metadata,
+    State.OWNED,
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("until", Moment, nullable=False, index=True),
+    PrimaryKeyConstraint("kind", "key"),
+)
+"""Keys that were used once and may not come again before ``until``."""
+
+key = table(
+    "core_key",
+    metadata,
+    State.REPLICATED,
+    Column("kid", Id, primary_key=True),
+    Column("purpose", Text, nullable=False),
+    Column("algorithm", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("spki", Blob, nullable=False),
+    Column("private", Sealed),
+)
+"""Signing keys; ``private`` is None where the private half is in hardware."""
+
+KEYS = Collection("key", key)

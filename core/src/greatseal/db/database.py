@@ -1,0 +1,107 @@
+"""The store of a node: opened from the configuration, one face for both databases."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import structlog
+from sqlalchemy import literal, select
+
+from greatseal.api.declarations import CheckResult
+from greatseal.api.problems import Unavailable
+from greatseal.api.store import Operation, Tx, operation_of
+from greatseal.db.config import DatabaseConfig, Dialect, StoreProblem, dialect_of
+from greatseal.db.delivery import OnChanged
+from greatseal.host import Clock
+
+__all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "StoreProblem", "open_database"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ALIVE = select(literal(1).label("alive"))
+
+
+class Forwarder(Protocol):
+    """The way to other nodes, for operations on rows that they own."""
+
+    async def forward(self, owner: str, operation: Operation, fn: Callable[..., Any], argument: Any) -> Any:
+        """The operation's result on node ``owner``. Raises its problem, or Unavailable when the node cannot be reached."""
+
+
+class DatabaseImpl(ABC):
+    """A :class:`greatseal.api.store.Database`."""
+
+    dialect: Dialect
+
+    def __init__(self, config: DatabaseConfig, node_id: str) -> None:
+        self.config = config
+        self.node_id = node_id
+        self.forwarder: Forwarder | None = None
+        """None while there is one node: an operation of another one is Unavailable."""
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """See :meth:`greatseal.api.store.Database.write`."""
+        mark = operation_of(fn)
+        if mark is not None:
+            owner = mark.owner(args[0])
+            if owner != self.node_id:
+                return await self._forward(owner, mark, fn, args[0])  # type: ignore[no-any-return]
+        return await self._write(fn, args, kwargs)  # type: ignore[no-any-return]
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """See :meth:`greatseal.api.store.Database.read`."""
+        return await self._read(fn, args, kwargs)  # type: ignore[no-any-return]
+
+    async def healthy(self) -> CheckResult:
+        """Whether a read and an empty write go through, for /readyz."""
+        try:
+            await self.read(_alive)
+            await self.write(_nothing)
+        except Unavailable as problem:
+            return CheckResult(ok=False, detail=f"{self.dialect}: {problem.detail} ({problem.cause})")
+        return CheckResult(ok=True, detail=f"{self.dialect}: reads and writes")
+
+    async def _forward(self, owner: str, mark: Operation, fn: Callable[..., Any], argument: Any) -> Any:
+        if self.forwarder is None:
+            raise Unavailable("the node that owns this is not known here", cause=f"{mark.name}: owner {owner!r}, this is {self.node_id!r}")
+        return await self.forwarder.forward(owner, mark, fn, argument)
+
+    @abstractmethod
+    async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+
+    @abstractmethod
+    async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+
+
+def _alive(tx: Tx) -> None:
+    tx.one(ALIVE)
+
+
+def _nothing(_tx: Tx) -> None:
+    """A commit without a change: it needs the writer, the lock and the connection."""
+
+
+@asynccontextmanager
+async def open_database(
+    config: DatabaseConfig, *, node_id: str, clock: Clock, log: structlog.stdlib.BoundLogger, on_changed: OnChanged
+) -> AsyncIterator[DatabaseImpl]:
+    """Open the store of this node; the schema must be right already (:mod:`greatseal.db.migrate`).
+
+    ``on_changed`` gets the (kind, id) pairs of ``tx.changed``, on the event loop, after the commit and before the callers resume.
+    Raises :class:`StoreProblem` when the store cannot be opened.
+    """
+    opening = _opener(dialect_of(config.url))
+    async with opening(config, node_id=node_id, clock=clock, log=log, on_changed=on_changed) as database:
+        yield database
+
+
+def _opener(dialect: Dialect) -> Callable[..., AbstractAsyncContextManager[DatabaseImpl]]:
+    if dialect == "sqlite":
+        from greatseal.db.sqlite import open_sqlite
+
+        return open_sqlite
+    from greatseal.db.postgres import open_postgres
+
+    return open_postgres

@@ -1,0 +1,147 @@
+"""SQLAlchemy Core statements, compiled once for each dialect and run raw through the driver.
+
+Values pass unconverted, so the column types of :mod:`greatseal.db.tables` are those that both drivers read alike.
+"""
+
+import weakref
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy import ClauseElement, Executable, Table, TextClause
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import UpdateBase
+
+from greatseal.db.tables import State
+
+if TYPE_CHECKING:
+    from greatseal.db.config import Dialect as DialectName
+
+
+class Cursor(Protocol):
+    """What both drivers give after a statement."""
+
+    @property
+    def description(self) -> Sequence[Any] | None: ...
+    @property
+    def rowcount(self) -> int: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Compiled:
+    """The text of a statement and how to order its values."""
+
+    __slots__ = ("fixed", "make", "names", "needed", "reference", "text", "writes")
+
+    def __init__(self, text: str, names: tuple[str, ...], fixed: Mapping[str, Any], *, writes: bool) -> None:
+        self.text = text
+        self.names = names
+        self.fixed = fixed
+        self.needed = len(set(names) - fixed.keys())
+        self.writes = writes
+        self.make: Callable[[Sequence[Any]], Any] | None = None
+        self.reference: weakref.ref[Executable] | None = None
+
+    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
+        """The values in the order of the text; a missing or surplus one is a TypeError."""
+        if len(values) != self.needed:
+            raise self._mismatch(values)
+        given = {**self.fixed, **values} if self.fixed else values
+        try:
+            return [given[name] for name in self.names]
+        except KeyError:
+            raise self._mismatch(values) from None
+
+    def _mismatch(self, values: Mapping[str, Any]) -> TypeError:
+        wanted = sorted(set(self.names) - self.fixed.keys())
+        return TypeError(f"the statement takes {wanted}, given were {sorted(values)}: {self.text}")
+
+    def rows(self, cursor: Cursor) -> list[Any]:
+        """Everything fetched, as named rows."""
+        fetched = cursor.fetchall()
+        if not fetched:
+            return fetched
+        make = self.make or self._shape(cursor)
+        return [make(row) for row in fetched]
+
+    def first(self, cursor: Cursor) -> Any:
+        """The first row or None; everything is fetched, because a write with RETURNING is only done then."""
+        fetched = cursor.fetchall()
+        if not fetched:
+            return None
+        return (self.make or self._shape(cursor))(fetched[0])
+
+    def _shape(self, cursor: Cursor) -> Callable[[Sequence[Any]], Any]:
+        columns = [column[0] for column in cursor.description or ()]
+        row = namedtuple("Row", columns, rename=True)  # type: ignore[misc]  # noqa: PYI024 - the columns are known only now
+        self.make = row._make
+        return row._make
+
+
+class Statements:
+    """The compiled statements of one dialect, kept as long as the statement objects live. Safe for several threads."""
+
+    def __init__(self, dialect: "DialectName") -> None:
+        self._dialect = _dialect(dialect)
+        self._known: dict[int, Compiled] = {}
+        self.replicated: dict[Table, Any] = {}
+        """What :mod:`greatseal.db.transaction` keeps for each REPLICATED table."""
+
+    def of(self, statement: Executable) -> Compiled:
+        """The compiled form; TypeError when the statement may not be run in a transaction function."""
+        known = self._known.get(id(statement))
+        if known is not None:
+            return known
+        return self._remember(statement, self.compile(statement))
+
+    def _remember(self, statement: Executable, compiled: Compiled) -> Compiled:
+        key = id(statement)
+
+        def forget(_: object) -> None:
+            # Another thread may have compiled the same statement: only the entry in force is taken out.
+            if self._known.get(key) is compiled:
+                del self._known[key]
+
+        compiled.reference = weakref.ref(statement, forget)
+        self._known[key] = compiled
+        return compiled
+
+    def compile(self, statement: Executable, *, replicated: bool = False) -> Compiled:
+        """Compile without keeping. ``replicated`` allows a write to a REPLICATED table."""
+        if isinstance(statement, TextClause) or not isinstance(statement, ClauseElement):
+            raise TypeError("a statement is a SQLAlchemy Core select, insert, update or delete")
+        writes = _check_tables(statement, replicated=replicated)
+        compiled = statement.compile(dialect=self._dialect)
+        assert isinstance(compiled, SQLCompiler)
+        if compiled.post_compile_params or compiled.literal_execute_params:
+            raise TypeError(f"a statement is compiled once, so IN takes no list: select from a table instead: {compiled}")
+        names = tuple(compiled.positiontup or ())
+        fixed = {name: compiled.binds[name].effective_value for name in names if not compiled.binds[name].required}
+        return Compiled(str(compiled), names, fixed, writes=writes)
+
+
+def _check_tables(statement: ClauseElement, *, replicated: bool) -> bool:
+    """Whether the statement writes; TypeError for a table without State or a raw write to a REPLICATED one."""
+    writes = False
+    for element in visitors.iterate(statement):
+        if isinstance(element, Table) and not isinstance(element.info.get("state"), State):
+            raise TypeError(f"table {element.name} declares no State: make it with greatseal.db.tables.table")
+        if isinstance(element, UpdateBase):
+            writes = True
+            target = element.entity_description["table"]
+            if target.info.get("state") is State.REPLICATED and not replicated:
+                raise TypeError(f"table {target.name} is REPLICATED: write it with tx.put and tx.remove")
+    return writes
+
+
+def _dialect(name: "DialectName") -> Dialect:
+    if name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.dialect(paramstyle="qmark")
+    from sqlalchemy.dialects.postgresql import psycopg
+
+    dialect: Dialect = psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+    return dialect

@@ -1,0 +1,205 @@
+"""What a transaction function is given, alike on both databases."""
+
+from collections.abc import Callable, Iterable, Sequence
+from types import CoroutineType
+from typing import Any, NoReturn
+
+from sqlalchemy import Executable, delete, insert, update
+from sqlalchemy.dialects import postgresql
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.store import CollectionRef, Row
+from greatseal.db.core_tables import audit
+from greatseal.db.statements import Compiled, Cursor, Statements
+from greatseal.db.tables import Collection, param
+
+Execute = Callable[[str, Sequence[Any]], Cursor]
+
+INSERT_AUDIT = insert(audit).values(
+    {column: param(column) for column in ("event_type", "service", "outcome", "sub", "client_id", "principal", "detail", "created_at")}
+)
+
+
+class _Transaction:
+    """Statements of one transaction. It ends with the function: a use after that is a RuntimeError."""
+
+    __slots__ = ("_execute", "_failure", "_statements", "node_id", "now")
+
+    def __init__(self, execute: Execute, statements: Statements, now: int, node_id: str) -> None:
+        self._execute = execute
+        self._statements = statements
+        self._failure: Exception | None = None
+        self.now = now
+        self.node_id = node_id
+
+    def finish(self, result: object) -> None:
+        """Refuse what would commit on one database and fail on the other, or never run at all."""
+        failure, self._execute = self._failure, _finished
+        if failure is not None:
+            raise RuntimeError("a transaction function went on after a database error; let it pass") from failure
+        if type(result) is CoroutineType:
+            result.close()
+            raise TypeError("a transaction function is a plain function, not async")
+
+    def _compiled(self, statement: Executable) -> Compiled:
+        return self._statements.of(statement)
+
+    def run(self, statement: Executable, /, **values: Any) -> None:
+        self._run(self._compiled(statement), values)
+
+    def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        compiled = self._compiled(statement)
+        arguments = compiled.arguments(values)
+        try:
+            return compiled.first(self._execute(compiled.text, arguments))  # type: ignore[no-any-return]
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def all(self, statement: Executable, /, **values: Any) -> list[Row]:
+        compiled = self._compiled(statement)
+        arguments = compiled.arguments(values)
+        try:
+            return compiled.rows(self._execute(compiled.text, arguments))
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def count(self, statement: Executable, /, **values: Any) -> int:
+        compiled = self._compiled(statement)
+        if not compiled.writes:
+            raise TypeError("count tells how many rows a write changed: select func.count() with one")
+        return self._run(compiled, values)
+
+    def _run(self, compiled: Compiled, values: dict[str, Any]) -> int:
+        arguments = compiled.arguments(values)
+        try:
+            cursor = self._execute(compiled.text, arguments)
+            if cursor.description:
+                cursor.fetchall()  # SQLite says 0 rows until RETURNING is fetched
+        except Exception as error:
+            self._failure = error
+            raise
+        return cursor.rowcount
+
+
+class Reading(_Transaction):
+    """A transaction that only selects."""
+
+    __slots__ = ()
+
+    def _compiled(self, statement: Executable) -> Compiled:
+        compiled = self._statements.of(statement)
+        if compiled.writes:
+            _only_selects()
+        return compiled
+
+    def put(self, _collection: CollectionRef, _id: str, /, **_fields: Any) -> None:
+        _only_selects()
+
+    def remove(self, _collection: CollectionRef, _id: str, /) -> bool:
+        _only_selects()
+
+    def audit(self, _event: AuditEvent, /) -> None:
+        _only_selects()
+
+    def changed(self, _kind: str, _id: str, /) -> None:
+        _only_selects()
+
+    def after_commit(self, _fn: Callable[[], object], /) -> None:
+        _only_selects()
+
+
+class Writing(_Transaction):
+    """A transaction that changes rows, and what has to happen after its commit."""
+
+    __slots__ = ("after", "pairs")
+
+    def __init__(self, execute: Execute, statements: Statements, now: int, node_id: str) -> None:
+        super().__init__(execute, statements, now, node_id)
+        self.pairs: list[tuple[str, str]] = []
+        self.after: list[Callable[[], object]] = []
+
+    def put(self, collection: CollectionRef, id: str, /, **fields: Any) -> None:
+        assert isinstance(collection, Collection)
+        statements = replicated_statements(collection, self._statements)
+        change, create = statements.put(tuple(fields))
+        values = {"id": id, **{f"new_{name}": value for name, value in fields.items()}}
+        if change is None or self._run(change, values) == 0:
+            self._run(create, values)
+        self.changed(collection.name, id)
+
+    def remove(self, collection: CollectionRef, id: str, /) -> bool:
+        assert isinstance(collection, Collection)
+        removed = self._run(replicated_statements(collection, self._statements).removal, {"id": id}) > 0
+        self.changed(collection.name, id)
+        return removed
+
+    def audit(self, event: AuditEvent, /) -> None:
+        self.run(
+            INSERT_AUDIT,
+            event_type=event.event_type,
+            service=event.service,
+            outcome=event.outcome,
+            sub=event.sub,
+            client_id=event.client_id,
+            principal=event.principal,
+            detail=event.detail,
+            created_at=self.now,
+        )
+
+    def audit_all(self, events: Iterable[AuditEvent]) -> None:
+        """Write the events of a refusal."""
+        for event in events:
+            self.audit(event)
+
+    def changed(self, kind: str, id: str, /) -> None:
+        self.pairs.append((kind, id))
+
+    def after_commit(self, fn: Callable[[], object], /) -> None:
+        self.after.append(fn)
+
+
+class _ReplicatedStatements:
+    """The writes of one REPLICATED table, by the set of fields given."""
+
+    def __init__(self, collection: Collection, statements: Statements) -> None:
+        self._table = collection.table
+        self._key = collection.key
+        self._statements = statements
+        self._puts: dict[tuple[str, ...], tuple[Compiled | None, Compiled]] = {}
+        self.removal = self._compile(delete(self._table).where(self._key == param("id")))
+
+    def _compile(self, statement: Executable) -> Compiled:
+        return self._statements.compile(statement, replicated=True)
+
+    def put(self, fields: tuple[str, ...]) -> tuple[Compiled | None, Compiled]:
+        """The UPDATE of the fields (None without any), and the INSERT for when it found no row."""
+        known = self._puts.get(fields)
+        if known is None:
+            unknown = [name for name in fields if name not in self._table.columns or name == self._key.name]
+            if unknown:
+                raise TypeError(f"{self._table.name} has no such fields to put: {unknown}")
+            values = {name: param(f"new_{name}") for name in fields}
+            change = update(self._table).where(self._key == param("id")).values(values) if fields else None
+            create = postgresql.insert(self._table).values({self._key.name: param("id"), **values})
+            create = create.on_conflict_do_nothing(index_elements=[self._key])
+            known = self._compile(change) if change is not None else None, self._compile(create)
+            self._puts[fields] = known
+        return known
+
+
+def replicated_statements(collection: Collection, statements: Statements) -> _ReplicatedStatements:
+    """The statements of a collection, made once for each dialect."""
+    known = statements.replicated.get(collection.table)
+    if known is None:
+        known = statements.replicated[collection.table] = _ReplicatedStatements(collection, statements)
+    return known
+
+
+def _only_selects() -> NoReturn:
+    raise TypeError("a read only selects: use host.db.write")
+
+
+def _finished(_text: str, _arguments: Sequence[Any]) -> NoReturn:
+    raise RuntimeError("the transaction is over: tx may not be kept")
