@@ -1,0 +1,127 @@
+"""Bounded thread pools, one for each kind of slow work (architecture 7)."""
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from greatseal.api.problems import Unavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MAX_WAITING = 256
+"""Calls that may wait in one pool; further ones are refused."""
+
+
+class BlockingPools:
+    """Pools by name, made at their first use (:class:`greatseal.host.Blocking`).
+
+    ``threads`` bounds each pool; by default it is twice the processors, since most of the work waits for somebody else. The threads are
+    daemons: work that hangs in a foreign library does not keep the process from ending.
+    """
+
+    def __init__(self, *, threads: int | None = None, max_waiting: int = MAX_WAITING) -> None:
+        self._threads = threads or 2 * (os.cpu_count() or 1)
+        self._max_waiting = max_waiting
+        self._pools: dict[str, _Pool] = {}
+        self._closed = False
+
+    async def run(self, pool: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in a thread of ``pool``, with the caller's context variables. Raises Unavailable when its queue is full.
+
+        A caller that is cancelled while it waits takes its work away; what already runs ends in its own time.
+        """
+        if self._closed:
+            raise Unavailable("the service is stopping")
+        workers = self._pools.get(pool)
+        if workers is None:
+            workers = self._pools[pool] = _Pool(pool, self._threads, self._max_waiting)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        workers.submit(_Call(loop, future, partial(contextvars.copy_context().run, fn, *args, **kwargs)))
+        return await future
+
+    def close(self) -> None:
+        """Refuse new work, cancel what waits, let threads end after what they do. Does not wait."""
+        self._closed = True
+        for pool in self._pools.values():
+            pool.close()
+
+
+class _Call:
+    def __init__(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", fn: Callable[[], Any]) -> None:
+        self.loop = loop
+        self.future = future
+        self.fn = fn
+
+    def run(self) -> None:
+        # Reading done() from this thread is a hint alone; settle() decides on the loop.
+        if self.future.done():
+            return
+        try:
+            settle = partial(self._settle, self.future.set_result, self.fn())
+        except BaseException as error:  # noqa: BLE001  everything goes to the caller
+            settle = partial(self._settle, self.future.set_exception, error)
+        self._tell(settle)
+
+    def cancel(self) -> None:
+        self._tell(self.future.cancel)
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        # A loop that was closed has no caller left to tell.
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(callback)
+
+    def _settle(self, with_: Callable[[Any], None], value: object) -> None:
+        if not self.future.done():
+            with_(value)
+
+
+class _Pool:
+    def __init__(self, name: str, threads: int, max_waiting: int) -> None:
+        self.name = name
+        self.threads = threads
+        self.max_waiting = max_waiting
+        self.started = 0
+        self.idle = 0
+        self.closed = False
+        self.waiting: deque[_Call] = deque()
+        self.condition = threading.Condition()
+
+    def submit(self, call: _Call) -> None:
+        with self.condition:
+            if len(self.waiting) >= self.max_waiting:
+                raise Unavailable("too much of this is going on now; try again", cause=f"pool {self.name}: {self.max_waiting} calls wait")
+            self.waiting.append(call)
+            if self.idle >= len(self.waiting) or self.started == self.threads:
+                self.condition.notify()
+                return
+            self.started += 1
+        threading.Thread(target=self._work, name=f"{self.name}-{self.started}", daemon=True).start()
+
+    def close(self) -> None:
+        with self.condition:
+            self.closed = True
+            for call in self.waiting:
+                call.cancel()
+            self.waiting.clear()
+            self.condition.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self.condition:
+                self.idle += 1
+                while not self.waiting and not self.closed:
+                    self.condition.wait()
+                self.idle -= 1
+                if self.closed:
+                    return
+                call = self.waiting.popleft()
+            call.run()
+            # An idle thread keeps nothing of its last caller alive.
+            del call
