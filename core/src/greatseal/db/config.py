@@ -5,23 +5,24 @@ from typing import Literal
 
 import msgspec
 
+from greatseal.api.problems import StartProblem
+
 Dialect = Literal["sqlite", "postgresql"]
 
 
-class StoreProblem(Exception):
+class StoreProblem(StartProblem):
     """The store cannot be used; the text is one line that says why and what to do."""
 
 
 class DatabaseConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The section ``[database]``.
-
-    ``url`` is ``sqlite:///relative/path``, ``sqlite:////absolute/path`` or a libpq URI ``postgresql://...``. ``max_connections``
-    bounds the connections to PostgreSQL.
-    """
+    """[database]: where state is kept."""
 
     url: str = "sqlite:///var/greatseal.db"
+    """sqlite:///path (relative to the working folder; four slashes for an absolute path) or a libpq URI postgresql://..."""
     migrate: Literal["auto", "check"] | None = None
+    """Whether a start migrates the schema or only checks it; auto on SQLite, check on PostgreSQL when left out."""
     max_connections: int = 10
+    """Connections to PostgreSQL at most."""
 
     @property
     def mode(self) -> Literal["auto", "check"]:

@@ -6,13 +6,14 @@ from typing import Any
 
 import structlog
 
-from greatseal.api.declarations import Check, CheckResult, Job, Lifespan, Owns, Schema, Welcome
+from greatseal.api.declarations import Check, Job, Lifespan, Owns, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock
+from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock
 from greatseal.http.dispatch import check_routes
@@ -35,7 +36,7 @@ from greatseal.kernel.urls import base_and_issuer, state_folder
 CORE = (
     Owns("server", settings.Server),
     Owns("admin", settings.Admin),
-    Owns("database", settings.DatabaseSettings),
+    Owns("database", DatabaseConfig),
     Owns("plugins", settings.Plugins),
     Owns("cluster", settings.Cluster),
 )
@@ -58,7 +59,7 @@ class Kernel:
         self.bound: Bound = self.binder.bind(document)
         problems += self.binder.problems
         self.server = self._core(settings.Server)
-        self.database = self._core(settings.DatabaseSettings)
+        self.database = self._core(DatabaseConfig)
         self.cluster = self._core(settings.Cluster)
         self.base_url, self.issuer, wrong = base_and_issuer(self.server)
         problems += [*wrong, *_cluster_problems(self.cluster)]
@@ -164,7 +165,7 @@ class Kernel:
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
         self.all_jobs: list[Job] = [one for _, one in self._collect("jobs")]
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
-        self.health = Health([Check(name="database", run=self._check_database), *(one for _, one in self._collect("checks"))])
+        self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]
         owned += [("core", route) for route in self.health.routes()]
         self.routes: list[Route] = [route for _, route in owned]
@@ -173,10 +174,6 @@ class Kernel:
         problems += self._permission_problems(owned)
         problems += [problem for _, problem in self._collect("verify")]
         return problems
-
-    async def _check_database(self) -> CheckResult:
-        await self.store.read(lambda tx: tx.now)
-        return CheckResult(ok=True, detail=f"{self.store.dialect} answers")
 
     def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
         declared = {one.name for _, one in self._collect("permissions", with_host=False)}

@@ -8,9 +8,11 @@ import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.declarations import CheckResult
 from greatseal.api.keys import Keys
 from greatseal.api.services import ServiceKey
-from greatseal.api.store import Database, Tx
+from greatseal.api.store import Tx
+from greatseal.db.database import DatabaseImpl
 from greatseal.kernel.services import requires_of, uses_of
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class Store:
     """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
 
     def __init__(self) -> None:
-        self.opened: Database | None = None
+        self.opened: DatabaseImpl | None = None
 
     @property
     def dialect(self) -> str:
@@ -37,8 +39,12 @@ class Store:
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._database.read(fn, *args, **kwargs)
 
+    async def healthy(self) -> CheckResult:
+        """Whether it answers."""
+        return await self._database.healthy()
+
     @property
-    def _database(self) -> Database:
+    def _database(self) -> DatabaseImpl:
         if self.opened is None:
             raise RuntimeError("the database is open from the lifespans on, not while components are collected")
         return self.opened

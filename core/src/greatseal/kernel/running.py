@@ -6,12 +6,13 @@ import stat
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from greatseal.api.http import AuthScheme, ListenerName
 from greatseal.api.problems import StartProblem
-from greatseal.db.database import DatabaseConfig, open_database
+from greatseal.db.database import open_database
 from greatseal.db.migrate import ensure
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import ListenerConfig, Listeners, open_listeners, tls_context
@@ -27,11 +28,9 @@ class Running(msgspec.Struct, frozen=True):
     addresses: Mapping[str, str]
 
 
-def migrate(kernel: Kernel, *, mode: str | None = None) -> list[str]:
+def migrate(kernel: Kernel, *, mode: Literal["auto", "check"] | None = None) -> list[str]:
     """Bring the schema up to date, or check it; returns what was done."""
-    url = kernel.database.url
-    default = "auto" if url.startswith("sqlite") else "check"
-    return ensure(url, kernel.schemas, mode or kernel.database.migrate or default)
+    return ensure(kernel.database.url, kernel.schemas, mode or kernel.database.mode)
 
 
 @asynccontextmanager
@@ -56,9 +55,8 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
     await asyncio.to_thread(migrate, kernel)
     async with AsyncExitStack() as stack:
         stack.callback(kernel.blocking.close)
-        config = DatabaseConfig(url=kernel.database.url, migrate=kernel.database.migrate, max_connections=kernel.database.max_connections)
         kernel.store.opened = await stack.enter_async_context(
-            open_database(config, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
+            open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
         )
         cluster_key = load_cluster_key(kernel.cluster.key_file or kernel.state_dir / "cluster.key", create=True)
         rings = KeyRings(kernel.store, cluster_key, kernel.clock, kernel.log)

@@ -1,8 +1,6 @@
 """The configuration keys of the kernel itself."""
 
 from pathlib import Path
-from typing import Literal
-
 import msgspec
 
 
@@ -36,17 +34,6 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """PEM certificate chain for TLS."""
     tls_key_file: Path | None = None
     """PEM private key for it."""
-
-
-class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """[database]: where state is kept."""
-
-    url: str = "sqlite:///var/greatseal.db"
-    """sqlite:///path (relative to the working folder; four slashes for an absolute path) or postgresql://..."""
-    migrate: Literal["auto", "check"] | None = None
-    """Whether a start migrates the schema or only checks it; auto on SQLite, check on PostgreSQL when left out."""
-    max_connections: int = 10
-    """Connections to PostgreSQL."""
 
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):
