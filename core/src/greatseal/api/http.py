@@ -1,11 +1,14 @@
 """Routes as data, the rules that guard them, calls and replies (architecture 6)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 import orjson
+
+from greatseal.api.problems import BadRequest
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -96,6 +99,40 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def with_headers(self, *pairs: tuple[str, str]) -> "Reply":
         """The same answer with more headers."""
         return msgspec.structs.replace(self, headers=self.headers + pairs)
+
+
+class Parameters(Mapping[str, str]):
+    """Query or form parameters (RFC 6749 s3.1): one without a value is absent, one given twice raises BadRequest when it is read."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._values: dict[str, tuple[str, ...]] = {}
+        for name, value in pairs:
+            if value:
+                self._values[name] = (*self._values.get(name, ()), value)
+
+    @classmethod
+    def parse(cls, encoded: bytes) -> "Parameters":
+        """Of application/x-www-form-urlencoded. Raises BadRequest for more than 1000 parameters and for what is not UTF-8."""
+        try:
+            return cls(parse_qsl(encoded.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1000))
+        except ValueError as problem:
+            raise BadRequest("the parameters are not readable as application/x-www-form-urlencoded", cause=str(problem)) from None
+
+    def __getitem__(self, name: str) -> str:
+        values = self._values[name]
+        if len(values) > 1:
+            raise BadRequest(f"{name} was given twice")
+        return values[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Every value of a parameter that may repeat, such as ``resource`` (RFC 8707 s2)."""
+        return self._values.get(name, ())
 
 
 class Connection(Protocol):

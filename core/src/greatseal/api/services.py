@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from greatseal.api.acme import Accounts, Challenges
+    from greatseal.api.clients import Clients
+    from greatseal.api.directory import Directories
+    from greatseal.api.identity import Login, Negotiator
     from greatseal.api.issuance import Issuance
+    from greatseal.api.tokens import Families, Tokens
 
 T = TypeVar("T")
 
@@ -63,3 +67,15 @@ CHALLENGES: "ServiceKey[Challenges]" = ServiceKey("challenges")
 """The challenges of ACME orders (plugin acme)."""
 ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts")
 """ACME accounts (plugin acme)."""
+LOGIN: "ServiceKey[Login]" = ServiceKey("login")
+"""Sign-in and sessions (plugin idp)."""
+DIRECTORIES: "ServiceKey[Directories]" = ServiceKey("directories")
+"""Users, groups and hosts of every directory (plugin idp)."""
+CLIENTS: "ServiceKey[Clients]" = ServiceKey("clients")
+"""OAuth clients (plugin idp)."""
+TOKENS: "ServiceKey[Tokens]" = ServiceKey("tokens")
+"""Tokens of this issuer (plugin idp)."""
+FAMILIES: "ServiceKey[Families]" = ServiceKey("families")
+"""Refresh token families (plugin idp)."""
+NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate")
+"""The GSS acceptor (plugin gssapi)."""

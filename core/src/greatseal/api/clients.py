@@ -1,0 +1,171 @@
+"""OAuth clients: what is registered, and how they prove themselves at the token endpoint and its neighbours (architecture 4).
+
+One authentication, in order: every method's ``credentials`` looks at the request (sync, cheap). Two methods that answer are
+``invalid_request`` (RFC 6749 s2.3); ambient ones count only when no other answered. The one that answered runs ``prove``, ``find``; the
+client must be registered for it; ``verify`` ends it. For ambient credentials the client is found first and its registered method decides.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call, Parameters
+from greatseal.api.identity import Headers
+from greatseal.api.problems import BadRequest, Unauthenticated
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+
+class StoredSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """A client secret at rest: SHA-256 of a generated one, an Argon2id hash of a chosen one, or sealed where the method needs the value."""
+
+    form: Literal["sha256", "argon2id", "sealed"]
+    value: bytes
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered client. ``more`` holds the members of RFC 7591 and OpenID that have no field here, as they were registered."""
+
+    client_id: str
+    token_endpoint_auth_method: str
+    client_name: str = ""
+    redirect_uris: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    grant_types: tuple[str, ...] = ()
+    secret: StoredSecret | None = None
+    jwks_uri: str | None = None
+    jwks: Mapping[str, Any] | None = None
+    tls_client_certificate_sha256: str | None = None
+    kerberos_principal: str | None = None
+    kerberos_principal_pattern: str | None = None
+    kerberos_hbac_service: str | None = None
+    spiffe_id: str | None = None
+    workload_type: str | None = None
+    allow_token_exchange_actor: bool = False
+    source: str = "admin"
+    more: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that is about to be stored: the whole merged record, and what only this request carries."""
+
+    client: Client
+    open: bool
+    """Whether it came through /register."""
+    client_secret: Secret | None = None
+    tls_client_certificate: str | None = None
+
+
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of a client, with its form. ``audiences`` are what an assertion may name as ``aud`` at this endpoint."""
+
+    call: Call
+    form: Parameters
+    audiences: tuple[str, ...]
+
+
+class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The client is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or the Kerberos principal.
+
+    ``cnf`` binds those tokens (RFC 7800), for example to a certificate. ``headers`` go out with the reply. ``events`` is called with the
+    granted scopes when tokens are issued; its events commit with them.
+    """
+
+    client: Client
+    subject: str
+    cnf: Mapping[str, str] | None = None
+    headers: Headers = ()
+    events: Callable[[Sequence[str]], Sequence[AuditEvent]] | None = None
+
+
+class Clients(Protocol):
+    """The client registry, with the clients of every :class:`ClientResolver`; from a cache."""
+
+    async def get(self, client_id: str) -> Client | None:
+        """The client of that id."""
+
+    async def by_principal(self, principal: str) -> Sequence[Client]:
+        """Clients of a Kerberos principal: those that name it exactly, else those whose pattern matches."""
+
+    async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
+        """Clients bound to a SPIFFE ID."""
+
+
+class ClientAuthMethod(ABC, Generic[C]):
+    """One value of ``token_endpoint_auth_method``. ``C`` is what it reads from a request."""
+
+    method: ClassVar[str]
+    open_registration: ClassVar[bool] = True
+    """Whether /register accepts it."""
+    ambient: ClassVar[bool] = False
+    """Whether its credentials are there without being sent for this purpose: a certificate of the connection, or a client_id alone."""
+    fields: ClassVar[frozenset[str]] = frozenset()
+    """The client fields that only some methods have, of those that this one has: the others must be unset."""
+    secret_form: ClassVar[Literal["digest", "sealed"] | None] = None
+    """How a ``client_secret`` is kept; None for methods without one."""
+
+    def check(self, registration: Registration) -> Client:
+        """Before a client with this method is stored. Returns the record to store, as it came or with what this method derives.
+
+        Raises :class:`InvalidClientMetadata` that names the field. No I/O.
+        """
+        return registration.client
+
+    @abstractmethod
+    def credentials(self, request: ClientRequest) -> C | None:
+        """What the request brings for this method, None when it brings nothing. Called for every request: no I/O, no cryptography.
+
+        Raises InvalidClient for credentials that are meant for this method and cannot be read.
+        """
+
+    @abstractmethod
+    def client_id(self, credentials: C) -> str | None:
+        """The client that the credentials name. None when they name none: :meth:`find` has to."""
+
+    async def prove(self, credentials: C) -> C:
+        """All that can be checked before the client is known, for example a Kerberos token. What it returns replaces the credentials.
+
+        Raises :class:`InvalidClient`, with ``headers`` where another leg is needed; Unavailable.
+        """
+        return credentials
+
+    async def find(self, clients: Clients, credentials: C) -> Client | None:
+        """The client of proven credentials; None ends in ``invalid_client``."""
+        id = self.client_id(credentials)
+        return None if id is None else await clients.get(id)
+
+    @abstractmethod
+    async def verify(self, credentials: C, client: Client) -> ClientMatch:
+        """Last: ``client`` is registered for this method. Raises :class:`InvalidClient`; Unavailable when keys cannot be had now."""
+
+
+class ClientResolver(ABC):
+    """Clients that are no row of the registry, for example those of a federation. Asked for ids that the registry does not have."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def resolve(self, client_id: str) -> Client | None:
+        """The client, None when the id is not of this kind. Called on cache misses alone. Raises Unavailable."""
+
+
+class InvalidClient(Unauthenticated):
+    """The client was not proven (RFC 6749 s5.2). The same words whether the client or its credential is unknown."""
+
+    error = "invalid_client"
+
+
+class InvalidClientMetadata(BadRequest):
+    """A field of a registration breaks a rule (RFC 7591 s3.2.2)."""
+
+    error = "invalid_client_metadata"
+
+
+class InvalidRedirectUri(BadRequest):
+    """A redirect URI breaks a rule (RFC 7591 s3.2.2)."""
+
+    error = "invalid_redirect_uri"

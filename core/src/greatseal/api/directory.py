@@ -1,0 +1,144 @@
+"""Where users, groups and hosts are looked up (architecture 4).
+
+A lookup has three outcomes that are never confused: a value; None, when the directory answered and does not know the name; or
+:class:`DirectoryUnavailable` raised. An outage is never an empty answer: no session, token or certificate name is decided on it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import ClassVar, Protocol
+
+import msgspec
+
+from greatseal.api.problems import Unavailable
+
+
+class Tier(Enum):
+    """Which directories are asked first. STATIC: files of this machine, which cannot be down. DIRECTORY: a server over the network."""
+
+    STATIC = "static"
+    DIRECTORY = "directory"
+
+
+class AccountState(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the person may sign in now, as their home says. All of it is read again at redemption, refresh and device poll."""
+
+    disabled: bool = False
+    locked: bool = False
+    expired: bool = False
+    password_expired: bool = False
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """A person. ``username`` is short, ``realm`` is that of the home; what the home does not say is None. ``groups`` has nested ones too.
+
+    ``source`` is the directory's name. ``authentication_types`` are FreeIPA's (``password``, ``otp``, ``idp``, ...); empty means any.
+    """
+
+    username: str
+    realm: str
+    source: str
+    display_name: str | None = None
+    given_name: str | None = None
+    family_name: str | None = None
+    email: str | None = None
+    email_verified: bool | None = None
+    phone: str | None = None
+    uid_number: int | None = None
+    gid_number: int | None = None
+    groups: tuple[str, ...] = ()
+    authentication_types: tuple[str, ...] = ()
+    upstream: str | None = None
+    """The provider that signs this user in, where ``idp`` is among ``authentication_types``: the id of its login option."""
+    state: AccountState = AccountState()
+
+    @property
+    def subject(self) -> str:
+        """The canonical subject."""
+        return f"{self.username}@{self.realm}"
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of people. ``members`` are short usernames."""
+
+    name: str
+    source: str
+    display_name: str | None = None
+    gid_number: int | None = None
+    members: tuple[str, ...] = ()
+
+
+class Directory(ABC):
+    """One source of users and groups. Names are compared as the home compares them; the values that come back are canonical.
+
+    A method that a directory has no data for keeps its default: it knows nobody.
+    """
+
+    name: ClassVar[str]
+    tier: ClassVar[Tier]
+
+    @property
+    @abstractmethod
+    def realm(self) -> str:
+        """The realm of its users. A lookup of a subject goes to the directories of its realm alone."""
+
+    @abstractmethod
+    async def user(self, username: str) -> User | None:
+        """The user of a short name, with its state."""
+
+    @abstractmethod
+    async def group(self, name: str) -> Group | None:
+        """The group with its members."""
+
+    async def users(self, prefix: str, limit: int) -> Sequence[User]:
+        """Users whose short name begins with ``prefix``, by name, at most ``limit``; ``groups`` may be left out."""
+        return ()
+
+    async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
+        """Groups whose name begins with ``prefix``; ``members`` may be left out."""
+        return ()
+
+    async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
+        """Names of host groups that begin with ``prefix``."""
+        return ()
+
+    async def hostgroups_of(self, hostname: str) -> frozenset[str] | None:
+        """The host groups of a machine, nested ones too."""
+        return None
+
+    async def managed_by(self, principal: str) -> frozenset[str] | None:
+        """Host names of the hosts and services that a host or service principal manages."""
+        return None
+
+
+class Directories(Protocol):
+    """All directories as one: the STATIC tier first, then DIRECTORY, each in the configured order; the first that knows the name decides.
+
+    DirectoryUnavailable from one that would have been asked is raised, and nothing after it is asked.
+    """
+
+    async def user(self, username: str) -> User | None:
+        """By short name, or by ``name@realm`` among the directories of that realm."""
+
+    async def group(self, name: str) -> Group | None:
+        """By name."""
+
+    async def users(self, prefix: str, limit: int) -> Sequence[User]:
+        """From every directory in order, each name once, at most ``limit``."""
+
+    async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
+        """As :meth:`users`."""
+
+    async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
+        """As :meth:`users`."""
+
+    async def hostgroups_of(self, hostname: str) -> frozenset[str]:
+        """Those of every directory that knows the machine; empty when none does."""
+
+    async def managed_by(self, principal: str) -> frozenset[str]:
+        """Those of every directory that knows the principal; empty when none does."""
+
+
+class DirectoryUnavailable(Unavailable):
+    """A directory cannot be reached or gave no usable answer; ``cause`` says which and how."""

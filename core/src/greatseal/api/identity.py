@@ -1,0 +1,359 @@
+"""People who sign in: credentials, who proves them, and the one place that makes sessions (architecture 4).
+
+One login, in order: a page or endpoint reads a credential, :meth:`Login.attempt` asks the authenticators, :meth:`Login.complete` finds the
+canonical subject, reads the account's state from its directory, asks for factors that are missing, runs the grant checks of the phase
+``login`` and makes the session in one write with its audit event. A plugin that proves a person by itself (a passkey, an upstream
+provider) makes an :class:`Authenticated` and starts at ``complete``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call, Caller, Reply
+from greatseal.api.problems import Forbidden, Problem, Unauthenticated
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+# ---- Credentials
+
+
+class Password(msgspec.Struct, frozen=True, kw_only=True):
+    """A name and a password, as typed."""
+
+    username: str
+    password: Secret
+
+
+class PasswordAndCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A name, a password and a one-time code, as typed."""
+
+    username: str
+    password: Secret
+    code: Secret
+
+
+class NegotiateHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """``Authorization: Negotiate`` of the call (RFC 4559). The service NEGOTIATE reads its token and keeps the half-open context."""
+
+    call: Call
+
+
+Credential: TypeAlias = Password | PasswordAndCode | NegotiateHeader
+K = TypeVar("K", bound=Credential)
+K_contra = TypeVar("K_contra", bound=Credential, contravariant=True)
+
+
+# ---- What an attempt gives
+
+
+class Upstream(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity at another provider that proved the person; its logout ends the session."""
+
+    id: str
+    subject: str
+    session: str | None = None
+
+
+class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody was proven. The subject is ``<username>@<realm>``.
+
+    ``amr`` holds the values of RFC 8176, in the order in which they were proven; ``acr`` None leaves it to the identity provider.
+    ``headers`` go out with whatever reply follows, redirects and refusals too (a mutual Negotiate token).
+    """
+
+    username: str
+    realm: str
+    amr: tuple[str, ...]
+    acr: str | None = None
+    headers: Headers = ()
+    upstream: Upstream | None = None
+
+    @property
+    def subject(self) -> str:
+        """The canonical subject."""
+        return f"{self.username}@{self.realm}"
+
+
+class NotMine(msgspec.Struct, frozen=True):
+    """I do not know this user, or do not read this credential: ask the next one."""
+
+
+class Continue(msgspec.Struct, frozen=True, kw_only=True):
+    """The exchange needs another leg: 401 with ``headers``."""
+
+    headers: Headers
+
+
+class PasswordExpired(msgspec.Struct, frozen=True, kw_only=True):
+    """The password is right and must be changed first. ``changer`` names the :class:`PasswordChanger`, None when nobody can."""
+
+    username: str
+    realm: str
+    changer: str | None = None
+
+
+Attempted: TypeAlias = Authenticated | NotMine | Continue | PasswordExpired
+
+
+class LoginContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an attempt comes from. ``client_id`` is that of the authorization request in progress."""
+
+    call: Call
+    remote: str
+    client_id: str | None = None
+
+
+class Authenticator(ABC, Generic[K]):
+    """Proves people by credentials of one type. Authenticators of a type are asked one after another, in the configured order."""
+
+    name: ClassVar[str]
+    """``users-file``, ``pam``: the name in the configuration and in the audit log."""
+    credential: ClassVar[type[Credential]]
+    """The type that :meth:`attempt` is given."""
+
+    @abstractmethod
+    async def attempt(self, credential: K, context: LoginContext) -> Attempted:
+        """Try the credential.
+
+        NotMine passes it on; every other result ends the search, and so does raising: :class:`Denied` when this one knows the user and the
+        credential is wrong (nobody else is asked), Unavailable when the backend cannot be reached (nobody else is asked either, since it
+        might have denied). The caller counts attempts and makes unknown users cost the same time as wrong passwords.
+        """
+
+
+# ---- Around the login page
+
+
+class LoginOption(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to sign in besides the password form: a button that leads to ``url``, or that the script named ``script`` drives."""
+
+    id: str
+    display_name: str
+    url: str
+    kind: Literal["link", "passkey", "negotiate"] = "link"
+
+
+class LoginOptions(ABC):
+    """Offers ways to sign in on the login page and at /api/auth/providers."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def options(self, context: LoginContext) -> Sequence[LoginOption]:
+        """Called for each showing of the page, so from memory. What it raises is logged and leaves the option out."""
+
+    async def hint(self, username: str) -> str | None:
+        """The id of the option that this user has to take, None when there is none. Same time for users who do not exist."""
+        return None
+
+
+class ChangeRefused(msgspec.Struct, frozen=True, kw_only=True):
+    """The password was not changed. ``messages`` are the backend's words for the person, such as its rules."""
+
+    messages: tuple[str, ...]
+
+
+class PasswordChanger(ABC):
+    """Changes a password that has expired."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:
+        """Prove the old password again and set the new one. Raises :class:`Denied` when the old one is wrong."""
+
+
+class StoredCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential that a person registered. ``content`` belongs to the plugin of its ``kind``; moments are microseconds."""
+
+    id: str
+    kind: Literal["otp", "passkey"]
+    label: str
+    content: bytes
+    created_at: int | None = None
+    last_used_at: int | None = None
+
+
+class CredentialStore(ABC):
+    """Where OTP secrets and passkeys of some users live: local tables, or the directory that is the users' home.
+
+    Every method raises DirectoryUnavailable when the home cannot be reached. ``subject`` is canonical.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def is_home_of(self, subject: str) -> bool:
+        """Whether this store holds the credentials of the user. The first store that says so is used; the local one says it last."""
+
+    @abstractmethod
+    async def list(self, subject: str, kind: Literal["otp", "passkey"]) -> Sequence[StoredCredential]:
+        """The user's credentials, oldest first."""
+
+    @abstractmethod
+    async def add(self, subject: str, credential: StoredCredential) -> None:
+        """Store a new one."""
+
+    @abstractmethod
+    async def remove(self, subject: str, id: str) -> bool:
+        """Delete; False when the user has none of that id."""
+
+    @abstractmethod
+    async def use(self, subject: str, id: str, before: bytes, after: bytes) -> bool:
+        """Replace the content after a successful use (OTP step, signature counter); False when it is not ``before`` any more: a replay."""
+
+
+# ---- Sessions
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as others see it. Moments are microseconds; ``id`` is not the cookie's value."""
+
+    id: str
+    subject: str
+    username: str
+    realm: str
+    groups: tuple[str, ...]
+    amr: tuple[str, ...]
+    acr: str | None
+    auth_time: int
+    expires_at: int
+    upstream: Upstream | None = None
+
+
+class SessionCaller(Caller, frozen=True, kw_only=True):
+    """The caller of routes with the rules Session and Permission."""
+
+    session: SessionView
+
+
+class LoggedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The session exists. ``headers`` set its cookie and carry what the authenticator gave."""
+
+    session: SessionView
+    headers: Headers
+    return_to: str
+
+
+class FactorRequired(msgspec.Struct, frozen=True, kw_only=True):
+    """Policy wants more than was proven: one of ``credentials``, by the names of their classes or login options. No session was made."""
+
+    credentials: tuple[str, ...]
+    headers: Headers = ()
+
+
+Completed: TypeAlias = LoggedIn | FactorRequired | PasswordExpired
+
+
+class ExpiredTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may change an expired password: the person who just proved the old one."""
+
+    username: str
+    realm: str
+    changer: str
+    return_to: str
+
+
+class Login(Protocol):
+    """The identity provider's login. The only maker of sessions."""
+
+    async def attempt(self, call: Call, credential: Credential) -> Attempted:
+        """Ask the authenticators of the credential's type, under the rate limits. NotMine when none knows the user.
+
+        Raises :class:`Denied`, RateLimited, Unavailable.
+        """
+
+    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+        """Make the session, or say what is missing. A session that the call brought is ended (fixation).
+
+        ``return_to`` that is no path of this origin becomes the default. Raises :class:`AccessDenied` for a disabled, locked or expired
+        account and for a refusing check, Unavailable when the account's directory cannot say; ``authenticated.headers`` are on the
+        refusal too.
+        """
+
+    async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
+        """Redirect to the change page, with a ticket in a short-lived HttpOnly cookie. Raises AccessDenied when nobody can change it."""
+
+    async def ticket(self, call: Call) -> ExpiredTicket | None:
+        """The ticket of the call, None when there is none or it is too old. It stays until ``complete`` made a session with it."""
+
+    async def session(self, call: Call) -> SessionView | None:
+        """The live session of the call's cookie."""
+
+    async def end(self, session_id: str) -> bool:
+        """End a session, with logout notifications; False when there is none. Effective when this returns."""
+
+    async def end_upstream(self, upstream: Upstream) -> int:
+        """End the sessions that came through an upstream identity: of its ``session`` when that is set, else all of its ``subject``.
+
+        With their refresh families that lack offline_access. How many there were.
+        """
+
+
+# ---- Kerberos
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished exchange: the initiator's principal, and the authentication indicators of its ticket."""
+
+    principal: str
+    indicators: tuple[str, ...]
+    headers: Headers
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """The call has no Negotiate header."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """There is a credential to accept with."""
+
+
+class NotConfigured(msgspec.Struct, frozen=True):
+    """`[gssapi]` is not configured."""
+
+
+class Unusable(msgspec.Struct, frozen=True, kw_only=True):
+    """The credential cannot be acquired, and why: for the operator alone."""
+
+    reason: str
+
+
+class Negotiator(Protocol):
+    """The only GSS acceptor (plugin gssapi)."""
+
+    @property
+    def state(self) -> Ready | NotConfigured | Unusable:
+        """Whether ``accept`` can succeed now; the keytab is looked at again when it changed."""
+
+    async def accept(self, call: Call) -> Accepted | Continue | Absent:
+        """One leg of the exchange. A half-open context lives on ``call.connection``, never behind a trusted proxy.
+
+        Raises :class:`NegotiateRefused` for a token that does not authenticate, Unavailable when not Ready, PayloadTooLarge above 48 KiB.
+        """
+
+
+# ---- Refusals
+
+
+class Denied(Unauthenticated):
+    """The credential is wrong. The same words for an unknown user, a wrong password and a wrong code."""
+
+    error = "invalid_credentials"
+
+
+class NegotiateRefused(Problem):
+    """The Negotiate token does not authenticate; each endpoint says what that means there."""
+
+    status, error = 403, "access_denied"
+
+
+class AccessDenied(Forbidden):
+    """The person or program is known and gets nothing: account state, policy, or their own decision."""
+
+    error = "access_denied"

@@ -1,0 +1,277 @@
+"""Grants, what they give, who may refuse it, and the claims of a subject (architecture 4 and 10).
+
+One token request, in order: the client is proven, :meth:`Grant.prepare` (all I/O), the grant checks of the phase ``token``, one
+transaction with :meth:`Grant.redeem`, the refresh family and the audit events, then signing, then the reply. Nothing is signed that was
+not committed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import Client, ClientMatch
+from greatseal.api.http import Call, Caller, Parameters
+from greatseal.api.problems import BadRequest, Forbidden, Unavailable
+from greatseal.api.store import Refused, Tx
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+class Authentication(msgspec.Struct, frozen=True, kw_only=True):
+    """How and when the person signed in; ``session_id`` is None when no session of ours is behind it. Microseconds."""
+
+    auth_time: int
+    amr: tuple[str, ...]
+    acr: str | None
+    session_id: str | None = None
+
+
+class IdTokenOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ID token needs besides the subject (OpenID Connect Core s2). ``claims`` is the ``id_token`` member of the parameter."""
+
+    nonce: str | None = None
+    claims: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """A refresh family with the token that was just made current."""
+
+    id: str
+    refresh_token: str
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """What tokens are issued for.
+
+    ``subject`` is the ``sub`` of the tokens; ``authentication`` is None when no person is behind them. ``may_refresh`` lets the
+    endpoint open a family where ``offline_access`` is granted; ``family`` is the one that the grant continued or opened itself.
+    ``not_after`` (microseconds) caps the lifetime. ``origin`` is a digest under which all that is issued now can be revoked later, such
+    as that of the code. ``claims`` are added to the access token as they are: ``act``, ``authorization_details``.
+    """
+
+    subject: str
+    client_id: str
+    scopes: tuple[str, ...]
+    authentication: Authentication | None = None
+    audiences: tuple[str, ...] = ()
+    cnf: Mapping[str, str] | None = None
+    claims: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    id_token: IdTokenOrder | None = None
+    issued_token_type: str | None = None
+    may_refresh: bool = False
+    family: Family | None = None
+    origin: bytes | None = None
+    not_after: int | None = None
+    events: tuple[AuditEvent, ...] = ()
+
+
+class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request at the token endpoint whose client was proven."""
+
+    call: Call
+    form: Parameters
+    match: ClientMatch
+
+    @property
+    def client(self) -> Client:
+        """The client that asks."""
+        return self.match.client
+
+
+class Grant(ABC, Generic[P]):
+    """One ``grant_type``. ``P`` is what its transaction needs, a Struct, so that it can travel to the node that owns the row."""
+
+    grant_type: ClassVar[str]
+    prepared_as: ClassVar[type[msgspec.Struct] | None] = None
+    """The Struct ``P``; None for a grant that consumes nothing: its ``prepare`` always returns Granted."""
+
+    @abstractmethod
+    async def prepare(self, request: TokenRequest) -> P | Granted:
+        """Read the parameters and do all I/O. Granted when nothing is to be consumed: then there is no :meth:`redeem`.
+
+        The client may use this grant. Raises a Problem to refuse; nothing is changed then.
+        """
+
+    def owner(self, prepared: P) -> str | None:
+        """The label of the node whose row :meth:`redeem` consumes, as its handle says; None for any node."""
+        return None
+
+    def redeem(self, tx: Tx, prepared: P) -> Granted | Refused:
+        """Consume the grant's own row and say what it gives, by one guarded UPDATE (architecture 5).
+
+        Raises Refuse when nothing may change: another client's attempt must not burn a code. Returns Refused when the attempt itself
+        changes something: a replay revokes, a poll that came too soon is counted.
+        """
+        raise TypeError(f"{self.grant_type} has prepared_as but no redeem")
+
+
+# ---- Who may refuse
+
+
+class GrantQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether ``subject`` may get ``scopes`` at ``client``. ``client`` is None at a plain login.
+
+    Phases: ``login`` makes a session, ``authorize`` a code or an approved device, ``token`` redeems, refreshes and polls, ``client`` is a
+    client for itself, ``exchange`` is RFC 8693 with ``target_service`` and the ``actor``'s client.
+    """
+
+    phase: Literal["login", "authorize", "token", "client", "exchange"]
+    subject: str
+    client: Client | None
+    scopes: frozenset[str]
+    remote: str
+    amr: tuple[str, ...] = ()
+    target_service: str | None = None
+    actor: Client | None = None
+
+
+class GrantCheck(ABC):
+    """Policy over who gets what. Checks run in the order of their names; each sees what those before it left."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def check(self, question: GrantQuestion) -> frozenset[str]:
+        """The scopes that may be granted, a subset of those asked for. Raises AccessDenied, and Unavailable when it cannot decide."""
+
+
+# ---- Claims
+
+
+class ClaimsProvider(ABC):
+    """Knows claims of subjects. For each claim the first provider that has a value decides, in the configured order."""
+
+    name: ClassVar[str]
+    claims: ClassVar[frozenset[str]]
+    """All that it may ever give, for the discovery document."""
+
+    @abstractmethod
+    async def of(self, subject: str, wanted: frozenset[str]) -> Mapping[str, Any]:
+        """Those of ``wanted`` that it knows; a claim without value is left out, never None. An unknown subject has none.
+
+        Raises DirectoryUnavailable: the reply is 503 then, never a token with claims missing.
+        """
+
+
+# ---- Services of the identity provider
+
+
+class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A verified access token: signature, times and revocation were checked. Microseconds."""
+
+    subject: str
+    client_id: str
+    scopes: frozenset[str]
+    expires_at: int
+    jti: str
+    claims: Mapping[str, Any]
+
+
+class BearerCaller(Caller, frozen=True, kw_only=True):
+    """The caller of routes with the rule Bearer."""
+
+    token: AccessToken
+
+
+class SubjectToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A verified token of RFC 8693, ours or of a configured issuer; ``client_id`` is set for ours."""
+
+    subject: str
+    issuer: str
+    client_id: str | None
+    scopes: frozenset[str]
+    expires_at: int
+    authentication: Authentication | None
+    claims: Mapping[str, Any]
+
+
+class Tokens(Protocol):
+    """The tokens of this issuer."""
+
+    async def access(self, token: str) -> AccessToken | None:
+        """The token when it is live, for this issuer and of type access token; None for every other reason."""
+
+    async def subject(self, token: str, token_type: str) -> SubjectToken | None:
+        """A token given for an exchange, by its token type URI; None when it is not good, BadRequest for a type that is not offered."""
+
+    def revoke_origin(self, tx: Tx, origin: bytes) -> None:
+        """Revoke all that was issued under a :attr:`Granted.origin`, its families too."""
+
+
+class Families(Protocol):
+    """Refresh token families (RFC 9700 s4.14.2): one current token each, a replay ends the family."""
+
+    def open(self, tx: Tx, granted: Granted) -> Family:
+        """A new family for what was granted, on this node."""
+
+    def revoke(self, tx: Tx, id: str, *, event_type: str) -> bool:
+        """End a family and its access tokens; False when it was not active."""
+
+    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> int:
+        """End all families that match every value given; at least one must be. How many there were."""
+
+
+# ---- Refusals of the token endpoint (RFC 6749 s5.2, RFC 8628 s3.5, RFC 8707 s2)
+
+
+class InvalidGrant(BadRequest):
+    """The code, token or assertion is not good, expired, used or another client's."""
+
+    error = "invalid_grant"
+
+
+class InvalidScope(BadRequest):
+    """No scope is left, or one was asked for that cannot be had."""
+
+    error = "invalid_scope"
+
+
+class InvalidTarget(BadRequest):
+    """A resource or audience is not offered to the client."""
+
+    error = "invalid_target"
+
+
+class UnauthorizedClient(BadRequest):
+    """The client may not use this grant."""
+
+    error = "unauthorized_client"
+
+
+class UnsupportedGrantType(BadRequest):
+    """No plugin offers the grant."""
+
+    error = "unsupported_grant_type"
+
+
+class AuthorizationPending(BadRequest):
+    """The person has not decided yet."""
+
+    error = "authorization_pending"
+
+
+class SlowDown(BadRequest):
+    """The device polls too fast; its interval grew."""
+
+    error = "slow_down"
+
+
+class ExpiredToken(BadRequest):
+    """The device code is too old."""
+
+    error = "expired_token"
+
+
+class InsufficientScope(Forbidden):
+    """The access token lacks the scope (RFC 6750 s3.1)."""
+
+    error = "insufficient_scope"
+
+
+class TemporarilyUnavailable(Unavailable):
+    """The node that owns the grant cannot be reached. Never InvalidGrant: a client discards its token on that."""
+
+    error = "temporarily_unavailable"

@@ -1,0 +1,165 @@
+"""Client authentication by a secret, by a certificate of the connection, by a Kerberos ticket without a client_id."""
+
+import hmac
+from base64 import b64decode
+from collections.abc import Sequence
+from hashlib import sha256
+from urllib.parse import unquote_plus
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import (
+    Client,
+    ClientAuthMethod,
+    ClientMatch,
+    ClientRequest,
+    Clients,
+    InvalidClient,
+    InvalidClientMetadata,
+    Registration,
+)
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call
+from greatseal.api.identity import Accepted, Continue, NegotiateRefused, Negotiator
+
+
+class BasicCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    client_id: str
+    secret: Secret
+
+
+class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
+    """RFC 6749 s2.3.1."""
+
+    method = "client_secret_basic"
+    fields = frozenset({"client_secret"})
+    secret_form = "digest"
+
+    def credentials(self, request: ClientRequest) -> BasicCredentials | None:
+        scheme, _, encoded = request.call.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        client_id, separator, secret = b64decode(encoded).decode().partition(":")
+        if not separator:
+            raise InvalidClient("the Basic credentials have no colon", headers={"WWW-Authenticate": "Basic"})
+        return BasicCredentials(client_id=unquote_plus(client_id), secret=Secret(unquote_plus(secret)))
+
+    def client_id(self, credentials: BasicCredentials) -> str:
+        return credentials.client_id
+
+    async def verify(self, credentials: BasicCredentials, client: Client) -> ClientMatch:
+        digest = sha256(credentials.secret.value.encode()).digest()
+        if client.secret is None or not hmac.compare_digest(client.secret.value, digest):
+            raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Basic"})
+        return ClientMatch(client=client, subject=client.client_id)
+
+
+class PresentedCertificate(msgspec.Struct, frozen=True, kw_only=True):
+    client_id: str
+    thumbprint: str
+
+
+class TlsClientAuth(ClientAuthMethod[PresentedCertificate]):
+    """RFC 8705 s2.1. A certificate may be there for other reasons: ambient. self_signed_tls_client_auth differs in the method alone."""
+
+    method = "tls_client_auth"
+    ambient = True
+    fields = frozenset({"tls_client_certificate"})
+
+    def check(self, registration: Registration) -> Client:
+        if registration.tls_client_certificate is None:
+            if registration.client.tls_client_certificate_sha256 is None:
+                raise InvalidClientMetadata("tls_client_certificate is required")
+            return registration.client
+        return msgspec.structs.replace(registration.client, tls_client_certificate_sha256=thumbprint(registration.tls_client_certificate))
+
+    def credentials(self, request: ClientRequest) -> PresentedCertificate | None:
+        pem = presented(request.call)
+        if pem is None or "client_id" not in request.form:
+            return None
+        return PresentedCertificate(client_id=request.form["client_id"], thumbprint=thumbprint(pem))
+
+    def client_id(self, credentials: PresentedCertificate) -> str:
+        return credentials.client_id
+
+    async def verify(self, credentials: PresentedCertificate, client: Client) -> ClientMatch:
+        if client.tls_client_certificate_sha256 != credentials.thumbprint:
+            raise InvalidClient("the client was not proven")
+        return ClientMatch(client=client, subject=client.client_id, cnf={"x5t#S256": credentials.thumbprint})
+
+
+def presented(call: Call) -> str | None:
+    """The certificate of the connection, or that of RFC 9440 from a trusted proxy alone."""
+    if call.connection.trusted_proxy:
+        return call.headers.get("Client-Cert")
+    tls = call.http.transport.get_extra_info("ssl_object") if call.http.transport is not None else None
+    return None if tls is None else tls.getpeercert(True)
+
+
+def thumbprint(pem: str) -> str:
+    return sha256(pem.encode()).hexdigest()
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """``accepted`` is None until the token was accepted."""
+
+    call: Call
+    named: str | None
+    accepted: Accepted | None = None
+
+
+class KerberosClientAuth(ClientAuthMethod[Ticket]):
+    """A SPNEGO token in place of other credentials; without client_id the principal finds the client, a template one too."""
+
+    method = "kerberos_client_auth"
+    open_registration = False
+    fields = frozenset({"kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service"})
+
+    def __init__(self, negotiator: Negotiator) -> None:
+        self.negotiator = negotiator
+
+    def credentials(self, request: ClientRequest) -> Ticket | None:
+        scheme, _, _ = request.call.headers.get("Authorization", "").partition(" ")
+        return Ticket(call=request.call, named=request.form.get("client_id")) if scheme.lower() == "negotiate" else None
+
+    def client_id(self, credentials: Ticket) -> str | None:
+        return credentials.named
+
+    async def prove(self, credentials: Ticket) -> Ticket:
+        try:
+            outcome = await self.negotiator.accept(credentials.call)
+        except NegotiateRefused as refusal:
+            raise InvalidClient("the client was not proven", cause=refusal.cause, headers={"WWW-Authenticate": "Negotiate"}) from None
+        match outcome:
+            case Accepted():
+                return msgspec.structs.replace(credentials, accepted=outcome)
+            case Continue(headers=headers):
+                raise InvalidClient("the exchange needs another leg", headers=dict(headers))
+            case _:
+                raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Negotiate"})
+
+    async def find(self, clients: Clients, credentials: Ticket) -> Client | None:
+        if credentials.named is not None:
+            return await clients.get(credentials.named)
+        assert credentials.accepted is not None
+        found = await clients.by_principal(credentials.accepted.principal)
+        return found[0] if len(found) == 1 else None
+
+    async def verify(self, credentials: Ticket, client: Client) -> ClientMatch:
+        assert credentials.accepted is not None
+        accepted = credentials.accepted
+        if client.kerberos_principal not in (None, accepted.principal):
+            raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Negotiate"})
+
+        def events(scopes: Sequence[str]) -> Sequence[AuditEvent]:
+            event = AuditEvent(
+                event_type="kerberos_client_auth",
+                service="idp",
+                sub=accepted.principal,
+                client_id=client.client_id,
+                detail=" ".join(scopes),
+            )
+            return (event,)
+
+        return ClientMatch(client=client, subject=accepted.principal, headers=accepted.headers, events=events)

@@ -1,0 +1,181 @@
+"""Three grants: a code that is used once, a device code that is polled, an exchange that consumes nothing."""
+
+from hashlib import sha256
+
+import msgspec
+from sqlalchemy import Executable
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.identity import AccessDenied
+from greatseal.api.problems import BadRequest
+from greatseal.api.services import DIRECTORIES, TOKENS
+from greatseal.api.store import Refuse, Refused, Tx
+from greatseal.api.tokens import (
+    Authentication,
+    AuthorizationPending,
+    ExpiredToken,
+    Grant,
+    Granted,
+    IdTokenOrder,
+    InvalidGrant,
+    SlowDown,
+    SubjectToken,
+    TokenRequest,
+)
+from greatseal.host import Host
+
+
+class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    digest: bytes
+    client_id: str
+    redirect_uri: str
+    code_verifier: str | None
+
+
+class AuthorizationCode(Grant[CodeRequest]):
+    """RFC 6749 s4.1.3: one use; a second one revokes what the first one gave."""
+
+    grant_type = "authorization_code"
+    prepared_as = CodeRequest
+
+    CONSUME: Executable
+    USED: Executable
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def prepare(self, request: TokenRequest) -> CodeRequest:
+        form = request.form
+        if "code" not in form or "redirect_uri" not in form:
+            raise BadRequest("code and redirect_uri are required")
+        node = self.host.handles.node_of(form["code"], "code")
+        if node is None:
+            raise InvalidGrant("the code is unknown")
+        return CodeRequest(
+            node=node,
+            digest=sha256(form["code"].encode()).digest(),
+            client_id=request.client.client_id,
+            redirect_uri=form["redirect_uri"],
+            code_verifier=form.get("code_verifier"),
+        )
+
+    def owner(self, prepared: CodeRequest) -> str:
+        return prepared.node
+
+    def redeem(self, tx: Tx, prepared: CodeRequest) -> Granted | Refused:
+        row = tx.one(self.CONSUME, digest=prepared.digest, now=tx.now)
+        if row is None:
+            return self.refuse(tx, prepared)
+        if (row.client_id, row.redirect_uri) != (prepared.client_id, prepared.redirect_uri):
+            raise Refuse(InvalidGrant("the code was issued to another client or redirect_uri"))
+        if (row.code_challenge is None) != (prepared.code_verifier is None):
+            raise Refuse(InvalidGrant("code_challenge and code_verifier do not go together"))
+        return Granted(
+            subject=row.sub,
+            client_id=row.client_id,
+            scopes=tuple(row.scopes.split()),
+            authentication=Authentication(auth_time=row.auth_time, amr=tuple(row.amr.split()), acr=row.acr, session_id=row.sid),
+            id_token=IdTokenOrder(nonce=row.nonce) if "openid" in row.scopes.split() else None,
+            may_refresh=True,
+            origin=prepared.digest,
+        )
+
+    def refuse(self, tx: Tx, prepared: CodeRequest) -> Refused:
+        if tx.one(self.USED, digest=prepared.digest) is not None:
+            self.host.service(TOKENS).revoke_origin(tx, prepared.digest)
+            tx.audit(AuditEvent(event_type="code_replay", service="idp", outcome="failure", client_id=prepared.client_id))
+        return Refused(InvalidGrant("the code is unknown, expired or used"))
+
+
+class Poll(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    digest: bytes
+    client_id: str
+
+
+class DeviceCode(Grant[Poll]):
+    """RFC 8628 s3.4: every poll is a write, refusals too; the approved one consumes."""
+
+    grant_type = "urn:ietf:params:oauth:grant-type:device_code"
+    prepared_as = Poll
+
+    POLL: Executable
+    CONSUME: Executable
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def prepare(self, request: TokenRequest) -> Poll:
+        code = request.form.get("device_code", "")
+        node = self.host.handles.node_of(code, "device")
+        if node is None:
+            raise InvalidGrant("the device code is unknown")
+        return Poll(node=node, digest=sha256(code.encode()).digest(), client_id=request.client.client_id)
+
+    def owner(self, prepared: Poll) -> str:
+        return prepared.node
+
+    def redeem(self, tx: Tx, prepared: Poll) -> Granted | Refused:
+        row = tx.one(self.POLL, digest=prepared.digest, client_id=prepared.client_id, now=tx.now)
+        if row is None:
+            raise Refuse(InvalidGrant("the device code is unknown"))
+        if row.expires_at <= tx.now:
+            raise Refuse(ExpiredToken("the device code has expired"))
+        if row.too_soon:
+            return Refused(SlowDown("the interval grew by 5 seconds"))
+        if row.status == "pending":
+            return Refused(AuthorizationPending("nobody has decided yet"))
+        if row.status == "denied":
+            return Refused(AccessDenied("the person denied the request"))
+        if not tx.count(self.CONSUME, digest=prepared.digest, now=tx.now):
+            raise Refuse(InvalidGrant("the device code was used"))
+        return Granted(
+            subject=row.sub,
+            client_id=prepared.client_id,
+            scopes=tuple(row.scopes.split()),
+            authentication=Authentication(auth_time=row.auth_time, amr=tuple(row.amr.split()), acr=row.acr),
+            may_refresh=True,
+        )
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """Nothing is consumed."""
+
+
+class TokenExchange(Grant[Nothing]):
+    """RFC 8693: the actor is refused before the subject token is looked at; both tokens are read, none is consumed."""
+
+    grant_type = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def prepare(self, request: TokenRequest) -> Granted:
+        form, client = request.form, request.client
+        if "actor_token" in form and not client.allow_token_exchange_actor:
+            raise AccessDenied("the client may not act for others")
+        subject = await self.read(request, "subject_token")
+        actor = await self.read(request, "actor_token") if "actor_token" in form else None
+        if await self.host.service(DIRECTORIES).user(subject.subject) is None:
+            raise BadRequest("the subject is unknown")
+        scopes = subject.scopes.intersection(client.scopes)
+        act = None if actor is None else {"sub": client.client_id, "workload_type": client.workload_type, "act": actor.claims.get("act")}
+        return Granted(
+            subject=subject.subject,
+            client_id=client.client_id,
+            scopes=tuple(sorted(scopes)),
+            authentication=subject.authentication,
+            audiences=(*form.all("audience"), *form.all("resource")),
+            cnf=request.match.cnf,
+            claims={} if act is None else {"act": {name: value for name, value in act.items() if value is not None}},
+            issued_token_type="urn:ietf:params:oauth:token-type:access_token",
+            not_after=subject.expires_at,
+            events=(AuditEvent(event_type="token_exchange", service="idp", sub=subject.subject, client_id=client.client_id),),
+        )
+
+    async def read(self, request: TokenRequest, name: str) -> SubjectToken:
+        token = await self.host.service(TOKENS).subject(request.form.get(name, ""), request.form.get(f"{name}_type", ""))
+        if token is None:
+            raise BadRequest(f"{name} is not good")
+        return token

@@ -1,0 +1,157 @@
+"""Directories of both tiers, a claims provider, a policy over grants, a resolver of clients that are no row, selectors."""
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from greatseal.api.clients import Client, ClientResolver
+from greatseal.api.directory import Directories, Directory, DirectoryUnavailable, Group, Tier, User
+from greatseal.api.identity import AccessDenied
+from greatseal.api.tokens import ClaimsProvider, GrantCheck, GrantQuestion
+from greatseal.api.workload import Selector, Workload
+from greatseal.host import Host
+
+
+class UsersFile(Directory, ClaimsProvider):
+    """STATIC: a file of this machine; the same component gives claims."""
+
+    name = "users-file"
+    tier = Tier.STATIC
+    claims = frozenset({"name", "email"})
+
+    def __init__(self, realm: str, users: Mapping[str, User]) -> None:
+        self._realm = realm
+        self._users = users
+
+    @property
+    def realm(self) -> str:
+        return self._realm
+
+    async def user(self, username: str) -> User | None:
+        return self._users.get(username)
+
+    async def group(self, name: str) -> Group | None:
+        members = tuple(sorted(user.username for user in self._users.values() if name in user.groups))
+        return Group(name=name, source=self.name, members=members) if members else None
+
+    async def of(self, subject: str, wanted: frozenset[str]) -> Mapping[str, Any]:
+        user = await self.user(subject.removesuffix(f"@{self._realm}"))
+        known = {} if user is None else {"name": user.display_name, "email": user.email}
+        return {claim: value for claim, value in known.items() if claim in wanted and value is not None}
+
+
+class IpaDirectory(Directory):
+    """DIRECTORY: over the network; an outage is raised, never an empty answer."""
+
+    name = "ipa"
+    tier = Tier.DIRECTORY
+
+    def __init__(self, host: Host, realm: str) -> None:
+        self.host = host
+        self._realm = realm
+
+    @property
+    def realm(self) -> str:
+        return self._realm
+
+    async def user(self, username: str) -> User | None:
+        rows = await self.host.blocking.run("ldap", self.search, f"(uid={username})")
+        return User(username=rows[0]["uid"], realm=self._realm, source=self.name) if rows else None
+
+    async def group(self, name: str) -> Group | None:
+        rows = await self.host.blocking.run("ldap", self.search, f"(cn={name})")
+        return Group(name=name, source=self.name) if rows else None
+
+    async def hostgroups_of(self, hostname: str) -> frozenset[str] | None:
+        rows = await self.host.blocking.run("ldap", self.search, f"(fqdn={hostname})")
+        return frozenset(row["memberOf"] for row in rows) if rows else None
+
+    def search(self, query: str) -> Sequence[Mapping[str, str]]:
+        raise DirectoryUnavailable("the directory cannot be reached", cause=query)
+
+
+class Hbac(GrantCheck):
+    """A client that asks for a service is denied while there is no rule; a delegation needs a rule that lists its target."""
+
+    name = "hbac"
+
+    def __init__(self, targets: Mapping[str, frozenset[str]]) -> None:
+        self.targets = targets
+
+    async def check(self, question: GrantQuestion) -> frozenset[str]:
+        match question.phase:
+            case "client":
+                if question.client is not None and question.client.kerberos_hbac_service is not None and not self.targets:
+                    raise AccessDenied("no rule permits the service")
+            case "exchange":
+                allowed = self.targets.get(question.subject, frozenset())
+                if question.target_service is not None and question.target_service not in allowed:
+                    raise AccessDenied("no rule permits the target service")
+            case _:
+                pass
+        return question.scopes
+
+
+class Federation(ClientResolver):
+    """OpenID Federation: the client_id is the URL of its entity statement."""
+
+    name = "openid-federation"
+
+    async def resolve(self, client_id: str) -> Client | None:
+        if not client_id.startswith("https://"):
+            return None
+        return Client(client_id=client_id, token_endpoint_auth_method="private_key_jwt", jwks={"keys": []}, source="federation")
+
+
+class Uid(Selector[int]):
+    type = "Uid"
+
+    def parse(self, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1:
+            raise ValueError("value is an integer from 0 to 4294967294")
+        return value
+
+    async def facts(self, workload: Workload, wanted: frozenset[int]) -> frozenset[int]:
+        return frozenset() if workload.uid is None else frozenset({workload.uid})
+
+
+class Hostgroup(Selector[str]):
+    type = "Hostgroup"
+    remote = True
+
+    def __init__(self, directories: Directories) -> None:
+        self.directories = directories
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str) or not value:
+            raise ValueError("value is the name of a host group")
+        return value
+
+    async def facts(self, workload: Workload, wanted: frozenset[str]) -> frozenset[str]:
+        return await self.directories.hostgroups_of(workload.hostname) & wanted
+
+
+class ImaHash(Selector[tuple[str, str]]):
+    """Computed for a local process, in the algorithms that entries ask for; declared by a remote caller."""
+
+    type = "ImaHash"
+    remote = True
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def parse(self, value: object) -> tuple[str, str]:
+        if not isinstance(value, str) or value.partition(":")[0] != "sha256":
+            raise ValueError("value is alg:hexdigest")
+        return ("sha256", value.partition(":")[2].lower())
+
+    async def facts(self, workload: Workload, wanted: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        if workload.peer is None:
+            return frozenset() if workload.ima_hash is None else frozenset({workload.ima_hash})
+        return await self.host.blocking.run("hash", self.measure, workload.peer.pid)
+
+    def measure(self, pid: int) -> frozenset[tuple[str, str]]:
+        descriptor = os.open(f"/proc/{pid}/exe", os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as executable:
+            return frozenset({("sha256", sha256(executable.read()).hexdigest())})

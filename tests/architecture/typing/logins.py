@@ -1,0 +1,199 @@
+"""LOGIN as an expired PAM password, a passkey, an upstream callback and SPNEGO use it, and the authenticators behind it."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import msgspec
+
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call, Reply
+from greatseal.api.identity import (
+    Absent,
+    AccessDenied,
+    Attempted,
+    Authenticated,
+    Authenticator,
+    ChangeRefused,
+    Completed,
+    Continue,
+    CredentialStore,
+    Denied,
+    FactorRequired,
+    LoggedIn,
+    Login,
+    LoginContext,
+    NegotiateHeader,
+    Negotiator,
+    NotMine,
+    Password,
+    PasswordAndCode,
+    PasswordChanger,
+    PasswordExpired,
+    Ready,
+    Upstream,
+)
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.services import LOGIN
+from greatseal.host import Host
+
+AMR = {"hardened": ("pwd",), "otp": ("pwd", "otp", "mfa"), "pkinit": ("sc",)}
+
+
+# ---- Authenticators: password, password and code, Negotiate
+
+
+class PamAuthenticator(Authenticator[Password]):
+    name = "pam"
+    credential = Password
+
+    def __init__(self, host: Host, realm: str) -> None:
+        self.host = host
+        self.realm = realm
+
+    async def attempt(self, credential: Password, context: LoginContext) -> Attempted:
+        code = await self.host.blocking.run("pam", self.authenticate, credential.username, credential.password.value)
+        match code:
+            case 0:
+                return Authenticated(username=credential.username, realm=self.realm, amr=("pwd",))
+            case 12:
+                return PasswordExpired(username=credential.username, realm=self.realm, changer="pam")
+            case 10:
+                return NotMine()
+            case 9:
+                raise Unavailable("the password cannot be checked now", cause="PAM_AUTHINFO_UNAVAIL")
+            case _:
+                raise Denied("wrong user name or password", cause=f"PAM code {code}")
+
+    def authenticate(self, username: str, password: str) -> int:
+        return 0 if username == password else 7
+
+
+class OtpAuthenticator(Authenticator[PasswordAndCode]):
+    """The password is another authenticator's to prove; the code's step is used once."""
+
+    name = "otp"
+    credential = PasswordAndCode
+
+    def __init__(self, host: Host, store: CredentialStore) -> None:
+        self.host = host
+        self.store = store
+
+    async def attempt(self, credential: PasswordAndCode, context: LoginContext) -> Attempted:
+        password = Password(username=credential.username, password=credential.password)
+        first = await self.host.service(LOGIN).attempt(context.call, password)
+        if not isinstance(first, Authenticated):
+            return first
+        for stored in await self.store.list(first.subject, "otp"):
+            if await self.store.use(first.subject, stored.id, stored.content, credential.code.value.encode()):
+                return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
+        raise Denied("wrong user name or password")
+
+
+class SpnegoAuthenticator(Authenticator[NegotiateHeader]):
+    name = "spnego"
+    credential = NegotiateHeader
+
+    def __init__(self, negotiator: Negotiator) -> None:
+        self.negotiator = negotiator
+
+    async def attempt(self, credential: NegotiateHeader, context: LoginContext) -> Attempted:
+        if not isinstance(self.negotiator.state, Ready):
+            return NotMine()
+        outcome = await self.negotiator.accept(credential.call)
+        if isinstance(outcome, Continue):
+            return outcome
+        if isinstance(outcome, Absent):
+            return NotMine()
+        username, _, realm = outcome.principal.rpartition("@")
+        amr = ("kerberos", *(value for indicator in outcome.indicators for value in AMR.get(indicator, ())))
+        return Authenticated(username=username, realm=realm, amr=amr, headers=outcome.headers)
+
+
+# ---- Pages and endpoints
+
+
+class LoginForm(msgspec.Struct, frozen=True):
+    username: str
+    password: str
+
+
+async def password_login(host: Host, call: Call, form: LoginForm, return_to: str | None) -> Reply:
+    """POST /login."""
+    login = host.service(LOGIN)
+    attempted = await login.attempt(call, Password(username=form.username, password=Secret(form.password)))
+    match attempted:
+        case Authenticated():
+            return page(await login.complete(call, attempted, return_to))
+        case PasswordExpired():
+            return await login.expired(call, attempted, return_to)
+        case Continue(headers=headers):
+            return Reply.empty(401).with_headers(*headers)
+        case NotMine():
+            raise Denied("wrong user name or password")
+        case _:
+            assert_never(attempted)
+
+
+async def change_expired_password(host: Host, call: Call, changers: Mapping[str, PasswordChanger], old: Secret, new: Secret) -> Reply:
+    """POST /login/change-password: the ticket, the change, and the session like any other."""
+    login = host.service(LOGIN)
+    ticket = await login.ticket(call)
+    if ticket is None:
+        raise AccessDenied("start at the login page")
+    changed = await changers[ticket.changer].change(ticket.username, old, new, LoginContext(call=call, remote=call.remote))
+    if isinstance(changed, ChangeRefused):
+        raise BadRequest("; ".join(changed.messages))
+    return page(await login.complete(call, changed, ticket.return_to))
+
+
+async def passkey_complete(login: Login, call: Call, username: str, realm: str, *, verified: bool) -> Reply:
+    """POST /api/auth/passkey/complete, after the assertion was verified: no authenticator is asked."""
+    amr = ("hwk", "user", "mfa") if verified else ("hwk",)
+    completed = await login.complete(call, Authenticated(username=username, realm=realm, amr=amr), None)
+    match completed:
+        case LoggedIn(session=session, headers=headers, return_to=return_to):
+            return Reply.json({"sub": session.subject, "return_to": return_to}, status=200).with_headers(*headers)
+        case FactorRequired(credentials=credentials):
+            raise AccessDenied("another factor is required", members={"credentials": credentials})
+        case PasswordExpired():
+            raise AccessDenied("the password has expired", members={"error": "password_expired"})
+        case _:
+            assert_never(completed)
+
+
+async def upstream_callback(login: Login, call: Call, upstream_id: str, claims: Mapping[str, str], local: str, return_to: str) -> Reply:
+    """GET /internal/callback/{upstream_id}, after the ID token was verified and its subject mapped to a local user."""
+    username, _, realm = local.rpartition("@")
+    upstream = Upstream(id=upstream_id, subject=claims["sub"], session=claims.get("sid"))
+    authenticated = Authenticated(username=username, realm=realm, amr=("fed",), acr=claims.get("acr"), upstream=upstream)
+    return page(await login.complete(call, authenticated, return_to))
+
+
+async def upstream_logout(login: Login, upstream_id: str, claims: Mapping[str, str]) -> Reply:
+    """POST /backchannel/logout/{upstream_id}."""
+    await login.end_upstream(Upstream(id=upstream_id, subject=claims["sub"], session=claims.get("sid")))
+    return Reply.empty(200)
+
+
+async def negotiate_at_authorize(login: Login, call: Call) -> Completed | Reply | None:
+    """GET /authorize with a Negotiate header: a session, another leg, or None to go on with the cookie."""
+    attempted = await login.attempt(call, NegotiateHeader(call=call))
+    match attempted:
+        case Authenticated():
+            return await login.complete(call, attempted, call.url)
+        case Continue(headers=headers):
+            return Reply.empty(401).with_headers(*headers)
+        case _:
+            return None
+
+
+def page(completed: Completed) -> Reply:
+    match completed:
+        case LoggedIn(return_to=return_to, headers=headers):
+            return Reply(status=303, headers=(("Location", return_to), *headers))
+        case FactorRequired(headers=headers):
+            return Reply(status=303, headers=(("Location", "/ui/auth/login"), *headers))
+        case PasswordExpired():
+            return Reply(status=303, headers=(("Location", "/login/change-password"),))
+        case _:
+            assert_never(completed)
