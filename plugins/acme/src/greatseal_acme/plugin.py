@@ -1,5 +1,119 @@
 """ACME (RFC 8555) in front of the certificate authority."""
 
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from greatseal import hookimpl
+from greatseal.api.acme import ChallengeValidator
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, Welcome
+from greatseal.api.http import AuthScheme, Route
+from greatseal.api.issuance import FinalizeCheck
+from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
+from greatseal.host import Host
+from greatseal_acme.finalize import AccountGrant
+from greatseal_acme.routes import Handlers
+from greatseal_acme.service import Acme
+from greatseal_acme.settings import AcmeProfile, AcmeServer, HttpValidation
+from greatseal_acme.tables import SCHEMA
+
+SWEEP_SECONDS = 15.0
+
 
 class Plugin:
-    """ACME (RFC 8555) in front of the certificate authority."""
+    """Accounts, orders, authorizations, challenges and finalization; issuing itself is the service ``ISSUANCE``."""
+
+    requires = (ISSUANCE,)
+
+    def __init__(self) -> None:
+        self._acme: Acme | None = None
+
+    def acme(self, host: Host) -> Acme:
+        """The parts, made when the first hook needs them."""
+        if self._acme is None:
+            self._acme = Acme(host)
+        return self._acme
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("server", AcmeServer), Owns("profiles.*", AcmeProfile), Reads("server", HttpValidation)]
+
+    @hookimpl
+    def schemas(self) -> Sequence[Schema]:
+        return [SCHEMA]
+
+    @hookimpl
+    def audit_events(self) -> Sequence[EventType]:
+        return [
+            EventType("account.create", "ca", "An ACME account was made."),
+            EventType("account.update", "ca", "The contacts of an ACME account changed."),
+            EventType("account.deactivate", "ca", "An ACME account was deactivated by its holder."),
+            EventType("authorization.deactivate", "ca", "An authorization was given up by its account."),
+            EventType("challenge.valid", "ca", "A validation proved an identifier."),
+            EventType("challenge.invalid", "ca", "A validation failed."),
+            EventType("order.deny", "ca", "A check refused a finalization: profile, account grant or CAA."),
+        ]
+
+    @hookimpl
+    def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
+        return {ACCOUNTS: lambda: self.acme(host).accounts, CHALLENGES: lambda: self.acme(host).challenges}
+
+    @hookimpl
+    def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:
+        return [self.acme(host).scheme]
+
+    @hookimpl
+    def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
+        return [AccountGrant(host.settings_by_key(AcmeProfile))]
+
+    @hookimpl
+    def routes(self, host: Host) -> Sequence[Route]:
+        return Handlers(self.acme(host)).routes()
+
+    @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        if host.components(ChallengeValidator):
+            return []
+        return ["plugin 'acme' has no challenge type to offer; enable one, for example http-01"]
+
+    @hookimpl
+    def lifespans(self, host: Host) -> Sequence[Lifespan]:
+        validations = self.acme(host).challenges.validations
+
+        @asynccontextmanager
+        async def validating() -> AsyncIterator[None]:
+            try:
+                yield
+            finally:
+                await validations.close()
+
+        return [Lifespan(name="acme-validations", open=validating, scope=Scope.WORKER)]
+
+    @hookimpl
+    def jobs(self, host: Host) -> Sequence[Job]:
+        acme = self.acme(host)
+        return [
+            Job(name="acme-validations", every=SWEEP_SECONDS, run=acme.challenges.validations.sweep, scope=Scope.NODE),
+            Job(name="acme-settle", every=SWEEP_SECONDS, run=acme.finalizations.settle, scope=Scope.NODE),
+        ]
+
+    @hookimpl
+    def welcome(self, host: Host) -> Sequence[Welcome]:
+        base = urlsplit(host.base_url)
+        if base.scheme != "http":  # plain http is for loopback alone
+            return []
+        port = host.settings(HttpValidation).http_validation_port
+        server = self.acme(host).urls.directory
+        return [Welcome(title="A certificate", lines=lambda: certbot_lines(server, port, str(host.state_dir / "certbot")))]
+
+
+def certbot_lines(server: str, port: int, folder: str) -> list[str]:
+    """Commands that an ordinary user can paste: a certificate, and its renewal."""
+    folders = f"--config-dir {folder}/config --work-dir {folder}/work --logs-dir {folder}/logs"
+    listen = f"--standalone --http-01-port {port}"
+    agree = "--register-unsafely-without-email --agree-tos --non-interactive"
+    return [
+        f"certbot certonly {listen} --server {server} -d hello.localhost {agree} {folders}",
+        f"certbot renew --force-renewal --http-01-port {port} {folders}",
+    ]

@@ -1,0 +1,250 @@
+"""Accounts (RFC 8555 s7.1.2, s7.3): one for each key, however many requests ask for it at once."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import select
+
+from greatseal.api.acme import (
+    AccountBinding,
+    AccountDoesNotExist,
+    AccountView,
+    Binding,
+    BindingRequest,
+    ExternalAccountRequired,
+    InvalidContact,
+    Unauthorized,
+    UnsupportedContact,
+    UserActionRequired,
+)
+from greatseal.api.audit import AuditEvent
+from greatseal.api.problems import BadRequest
+from greatseal.api.store import Refuse, Row, Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal.jose.compact import PublicKey
+from greatseal.jose.jwk import public_key
+from greatseal_acme import tables as t
+from greatseal_acme.protocol.objects import decode, encode
+from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.settings import AcmeServer
+
+MAX_CONTACTS = 10
+_ADDR_SPEC = re.compile(r"[^\s@,;<>()\[\]\\\"?]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+
+BY_ID = select(t.account).where(t.account.c.id == param("id"))
+BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbprint"))
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as this plugin keeps it in memory, with its key ready to verify."""
+
+    view: AccountView
+    jwk: Mapping[str, Any]
+    key: PublicKey
+    contact: tuple[str, ...]
+    terms_agreed: bool
+    binding: Mapping[str, Any]
+
+    def members(self) -> dict[str, object]:
+        """The account object."""
+        shown: dict[str, object] = {"status": self.view.status, "contact": self.contact}
+        if self.terms_agreed:
+            shown["termsOfServiceAgreed"] = True
+        return {**shown, **self.binding}
+
+
+class NewAccount(msgspec.Struct, frozen=True, rename="camel"):
+    """The payload of newAccount; a binding's member is read beside it."""
+
+    contact: tuple[str, ...] = ()
+    terms_of_service_agreed: bool = False
+    only_return_existing: bool = False
+
+
+class AccountUpdate(msgspec.Struct, frozen=True):
+    """The payload of a POST to the account URL."""
+
+    contact: tuple[str, ...] | None = None
+    status: str | None = None
+
+
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the transaction that makes an account needs."""
+
+    id: str
+    url: str
+    jwk: Mapping[str, Any]
+    thumbprint: str
+    asked: NewAccount
+    bindings: Mapping[str, Any]
+
+
+class Accounts:
+    """The accounts of this server (service ``ACCOUNTS``)."""
+
+    def __init__(self, host: Host, urls: Urls) -> None:
+        self._host = host
+        self._urls = urls
+        self._terms = host.settings(AcmeServer).terms_of_service_url
+        self._cache = host.changes.cache("acme_account", self.load)
+
+    async def get(self, id: str) -> Account | None:
+        """The account with its key, from the cache."""
+        return await self._cache.get(id)
+
+    async def find(self, id: str) -> AccountView | None:
+        account = await self._cache.get(id) if is_id(id) else None
+        return account.view if account else None
+
+    def grant(self, tx: Tx, id: str, profile_grants: tuple[str, ...] | None) -> bool:
+        row = tx.one(BY_ID, id=id)
+        if row is None or row.status != "valid":
+            return False
+        tx.put(t.ACCOUNT, id, profile_grants=encode(profile_grants) if profile_grants else None)
+        return True
+
+    def load(self, tx: Tx, id: str) -> Account | None:
+        """The account as it is stored."""
+        row = tx.one(BY_ID, id=id)
+        return self._of(row) if row else None
+
+    async def ask(self, payload: Mapping[str, object], jwk: Mapping[str, Any], thumbprint: str) -> tuple[Account, bool]:
+        """newAccount: the account of this key, and whether it was made now."""
+        asked = _read_new(payload)
+        existing = await self._host.db.read(self._by_key, thumbprint)
+        if existing is None and asked.only_return_existing:
+            raise AccountDoesNotExist("no account has this key")
+        if existing is not None:
+            return _usable(existing), False
+        check_contacts(asked.contact)
+        if self._terms and not asked.terms_of_service_agreed:
+            link = {"Link": f'<{self._terms}>;rel="terms-of-service"'}
+            raise UserActionRequired("the terms of service must be agreed to", headers=link, members={"instance": self._terms})
+        creation = Creation(
+            id=self._host.handles.new_id(),
+            url=self._urls.new_account,
+            jwk=jwk,
+            thumbprint=thumbprint,
+            asked=asked,
+            bindings={member: payload.get(member) for member in self._host.components(AccountBinding)},
+        )
+        account, made = await self._host.db.write(self._create, creation)
+        return _usable(account), made
+
+    async def change(self, account: Account, asked: AccountUpdate) -> Account:
+        """Update contacts or deactivate (RFC 8555 s7.3.2, s7.3.6)."""
+        if asked.status not in {None, "valid", "deactivated"}:
+            raise BadRequest("status can only be set to deactivated")
+        if asked.contact is not None:
+            check_contacts(asked.contact)
+        if asked.contact is None and asked.status in {None, "valid"}:
+            return account
+        return await self._host.db.write(self._change, account.view.id, asked)
+
+    def _by_key(self, tx: Tx, thumbprint: str) -> Account | None:
+        row = tx.one(BY_THUMBPRINT, thumbprint=thumbprint)
+        return self._of(row) if row else None
+
+    def _create(self, tx: Tx, creation: Creation) -> tuple[Account, bool]:
+        if existing := self._by_key(tx, creation.thumbprint):
+            return existing, False
+        bound = self._bind(tx, creation)
+        grants = next((one.profile_grants for one in bound.values() if one.profile_grants is not None), None)
+        principal = next((one.kerberos_principal for one in bound.values() if one.kerberos_principal is not None), None)
+        tx.put(
+            t.ACCOUNT,
+            creation.id,
+            status="valid",
+            thumbprint=creation.thumbprint,
+            jwk=encode(creation.jwk),
+            contact=encode(creation.asked.contact),
+            terms_agreed=int(creation.asked.terms_of_service_agreed),
+            binding=encode({member: one.echo for member, one in bound.items()}) if bound else None,
+            profile_grants=None if grants is None else encode(grants),
+            kerberos_principal=principal,
+            created_at=tx.now,
+        )
+        tx.audit(_event("account.create", creation.id, f"key {creation.thumbprint}"))
+        return self._stored(tx, creation.id), True
+
+    def _bind(self, tx: Tx, creation: Creation) -> dict[str, Binding]:
+        bound: dict[str, Binding] = {}
+        for member, binding in self._host.components(AccountBinding).items():
+            value = creation.bindings.get(member)
+            if value is None:
+                if binding.required:
+                    raise Refuse(ExternalAccountRequired(f"a new account needs {member}"))
+                continue
+            request = BindingRequest(url=creation.url, jwk=creation.jwk, thumbprint=creation.thumbprint, value=value)
+            bound[member] = binding.bind(tx, request)
+        return bound
+
+    def _change(self, tx: Tx, id: str, asked: AccountUpdate) -> Account:
+        if self._stored(tx, id).view.status != "valid":
+            raise Refuse(Unauthorized("the account was deactivated"))
+        fields: dict[str, object] = {}
+        if asked.contact is not None:
+            fields["contact"] = encode(asked.contact)
+        if asked.status == "deactivated":
+            fields["status"] = "deactivated"
+        tx.put(t.ACCOUNT, id, **fields)
+        tx.audit(_event("account.deactivate" if asked.status == "deactivated" else "account.update", id, None))
+        return self._stored(tx, id)
+
+    def _stored(self, tx: Tx, id: str) -> Account:
+        account = self.load(tx, id)
+        assert account is not None  # accounts are never deleted
+        return account
+
+    def _of(self, row: Row) -> Account:
+        jwk = decode(row.jwk)
+        grants = decode(row.profile_grants)
+        status: Literal["valid", "deactivated", "revoked"] = row.status
+        view = AccountView(
+            id=row.id,
+            url=self._urls.account(row.id),
+            status=status,
+            thumbprint=row.thumbprint,
+            profile_grants=None if grants is None else tuple(grants),
+            kerberos_principal=row.kerberos_principal,
+        )
+        return Account(
+            view=view,
+            jwk=jwk,
+            key=public_key(jwk),
+            contact=tuple(decode(row.contact)),
+            terms_agreed=bool(row.terms_agreed),
+            binding=decode(row.binding) or {},
+        )
+
+
+def check_contacts(contacts: Sequence[str]) -> None:
+    """Each is mailto with one address and no header fields (RFC 8555 s7.3). None at all is well."""
+    if len(contacts) > MAX_CONTACTS:
+        raise InvalidContact(f"{len(contacts)} contacts; at most {MAX_CONTACTS} are possible")
+    for contact in contacts:
+        scheme, _, address = contact.partition(":")
+        if scheme.lower() != "mailto":
+            raise UnsupportedContact("only mailto contacts are offered")
+        if not _ADDR_SPEC.fullmatch(address) or not address.isprintable():
+            raise InvalidContact("a mailto contact must have exactly one address and no header fields")
+
+
+def _read_new(payload: Mapping[str, object]) -> NewAccount:
+    try:
+        return msgspec.convert(payload, NewAccount)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"newAccount: {error}") from None
+
+
+def _usable(account: Account) -> Account:
+    if account.view.status != "valid":
+        raise Unauthorized(f"the account of this key is {account.view.status}")
+    return account
+
+
+def _event(event_type: str, id: str, detail: str | None) -> AuditEvent:
+    return AuditEvent(event_type=event_type, service="ca", sub=id, detail=detail)

@@ -1,0 +1,275 @@
+"""Finalization (RFC 8555 s7.4): every check, then one certificate, whatever happens in between (ruling R26).
+
+ready -> [checks] -> processing with a recorded reservation -> signed -> valid. A refusal before the claim leaves the order ready.
+Whatever ends between claim and valid is settled: the same certificate, or the reservation given up and the order ready again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy import exists, select, update
+
+from greatseal import faults
+from greatseal.api.acme import AccountView, BadCsr, Caa, OrderNotReady, Unauthorized
+from greatseal.api.audit import AuditEvent
+from greatseal.api.issuance import (
+    CertificateRequest,
+    Draft,
+    Finalization,
+    FinalizeCheck,
+    FinalizePhase,
+    Issuance,
+    IssuanceRequest,
+    Issued,
+    Prepared,
+    Profile,
+    ProvenIdentifier,
+    SerialTaken,
+)
+from greatseal.api.problems import Conflict, Problem, Unavailable
+from greatseal.api.store import Refuse, Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal.jose.compact import b64url_decode
+from greatseal_acme import tables as t
+from greatseal_acme.accounts import BY_THUMBPRINT
+from greatseal_acme.orders import Order, Orders, read_order
+from greatseal_acme.protocol.objects import SECOND
+from greatseal_acme.settings import AcmeProfile
+
+SETTLE_AGE = 60 * SECOND
+"""A claim older than this belongs to nobody who is still at work."""
+SERIAL_TRIES = 3
+
+PROVEN_BY = (
+    select(t.order_authorization.c.position, t.challenge.c.type)
+    .join(t.challenge, t.challenge.c.authorization_id == t.order_authorization.c.authorization_id)
+    .where(t.order_authorization.c.order_id == param("id"), t.challenge.c.status == "valid")
+    .order_by(t.order_authorization.c.position, t.challenge.c.validated_at)
+)
+_account_is_valid = exists().where(t.account.c.id == t.order.c.account_id, t.account.c.status == "valid")
+_lapsed = exists().where(
+    t.order_authorization.c.order_id == t.order.c.id,
+    t.authorization.c.id == t.order_authorization.c.authorization_id,
+    (t.authorization.c.status != "valid") | (t.authorization.c.expires_at <= param("now")),
+)
+CLAIM = (
+    update(t.order)
+    .where(t.order.c.id == param("order_id"), t.order.c.status == "ready", t.order.c.expires_at > param("now"), _account_is_valid, ~_lapsed)
+    .values(status="processing", certificate_id=param("new_certificate"), claimed_at=param("now"))
+)
+FINISH = (
+    update(t.order)
+    .where(t.order.c.id == param("order_id"), t.order.c.status == "processing", t.order.c.certificate_id == param("certificate"))
+    .values(status="valid")
+)
+REOPEN = (
+    update(t.order)
+    .where(t.order.c.id == param("order_id"), t.order.c.status == "processing", t.order.c.certificate_id == param("certificate"))
+    .values(status="ready", certificate_id=None, claimed_at=None)
+)
+CLAIMED = (
+    select(t.order.c.id, t.order.c.certificate_id)
+    .where(t.order.c.status == "processing", t.order.c.claimed_at < param("before"))
+    .order_by(t.order.c.claimed_at)
+)
+
+
+class FinalizeRequest(msgspec.Struct, frozen=True):
+    """The payload of finalize."""
+
+    csr: str
+
+
+class AccountGrant(FinalizeCheck):
+    """`require_account_grant`: the account's profile grants must list the profile (CA-047, CA-048)."""
+
+    name = "account-grant"
+    phase = "authorize"
+
+    def __init__(self, profiles: Mapping[str, AcmeProfile]) -> None:
+        self._restricted = frozenset(id for id, profile in profiles.items() if profile.require_account_grant)
+
+    async def check(self, finalization: Finalization) -> None:
+        profile = finalization.profile.id
+        if profile in self._restricted and profile not in (finalization.account.profile_grants or ()):
+            raise Unauthorized(f"account grant: the account may not use the profile {profile}")
+
+
+class Finalizations:
+    """Finalizing orders, and settling what was interrupted."""
+
+    def __init__(self, host: Host, orders: Orders, issuance: Issuance) -> None:
+        self._host = host
+        self._orders = orders
+        self._issuance = issuance
+        self._active: Counter[str] = Counter()
+        self._settled_once = False
+
+    async def finalize(self, id: str, asked: FinalizeRequest, account: AccountView) -> Order:
+        """The order, valid. Raises OrderNotReady, Unauthorized, BadCsr, Caa and what else a check refuses with."""
+        order = await self._orders.get(id, account)
+        if order.status != "ready":
+            raise OrderNotReady(f"the order is {order.status}; it must be ready to be finalized")
+        request = await self._checked(order, asked, account)
+        self._active[id] += 1
+        try:
+            prepared = await self._claim(order, request)
+            faults.point("acme.finalize.claimed")
+            return await self._issue(order, prepared)
+        finally:
+            self._active[id] -= 1
+            if not self._active[id]:
+                del self._active[id]
+
+    async def settle(self) -> None:
+        """End every finalization that nobody is at work on: the first time all of them, later those that are old."""
+        now = self._host.clock.now()
+        before = now - SETTLE_AGE if self._settled_once else now + 1
+        for order_id, certificate_id in await self._host.db.read(_claimed, before):
+            if order_id in self._active:
+                continue
+            try:
+                await self._settle_one(order_id, certificate_id)
+            except Unavailable as problem:
+                self._host.log.warning("a finalization cannot be settled yet", order=order_id, reason=problem.detail)
+        self._settled_once = True
+
+    async def _checked(self, order: Order, asked: FinalizeRequest, account: AccountView) -> IssuanceRequest:
+        """All that may refuse, in the order of the CA document: authorize, CSR, policy."""
+        profile = self._issuance.profile(order.profile, order.ca_id)
+        finalization = Finalization(
+            order_id=order.id,
+            profile=profile,
+            identifiers=await self._host.db.read(_proven, order),
+            account=account,
+            csr=None,
+            ca_id=order.ca_id,
+        )
+        await self._check("authorize", finalization)
+        csr = await self._read_csr(asked.csr, order)
+        finalization = msgspec.structs.replace(finalization, csr=csr)
+        await self._check("csr", finalization)
+        await self._check("policy", finalization)
+        return _request(order, profile, csr, account)
+
+    async def _check(self, phase: FinalizePhase, finalization: Finalization) -> None:
+        checks = self._host.components(FinalizeCheck)
+        for name in sorted(checks):
+            if checks[name].phase != phase:
+                continue
+            try:
+                await checks[name].check(finalization)
+            except (Unauthorized, Caa) as problem:
+                await self._host.audit_log(_denial(finalization, name, problem))
+                raise
+
+    async def _read_csr(self, encoded: str, order: Order) -> CertificateRequest:
+        try:
+            der = b64url_decode(encoded)
+        except ValueError as error:
+            raise BadCsr(f"csr is {error}") from None
+        csr = self._issuance.read_csr(der)
+        self._issuance.match(csr, order.identifiers)
+        if csr.thumbprint is not None and await self._host.db.read(_is_account_key, csr.thumbprint):
+            raise BadCsr("the key of the request is an account key (RFC 8555 s11.1)")
+        return csr
+
+    async def _claim(self, order: Order, request: IssuanceRequest) -> Prepared:
+        """Claim the order and record what will be signed, in one transaction."""
+        for _ in range(SERIAL_TRIES):
+            draft = await self._issuance.compose(request)
+            try:
+                return await self._host.db.write(self._reserve, order.id, draft)
+            except SerialTaken:
+                continue
+        raise Unavailable("no free serial number was found", cause="SerialTaken on every try")
+
+    async def _issue(self, order: Order, prepared: Prepared) -> Order:
+        try:
+            issued = await self._issuance.issue(prepared)
+            faults.point("acme.finalize.issued")
+            done = await self._host.db.write(self._record, order.id, prepared, issued)
+        except Unavailable:
+            self._host.spawn(f"settle order {order.id}", self._settle_one(order.id, prepared.id))
+            raise
+        faults.point("acme.finalize.recorded")
+        return done
+
+    async def _settle_one(self, order_id: str, certificate_id: str) -> None:
+        prepared = await self._host.db.read(self._issuance.reserved, certificate_id)
+        if prepared is None:
+            await self._follow(order_id, certificate_id)
+            return
+        issued = await self._issuance.settle(prepared)
+        try:
+            if issued is not None:
+                await self._host.db.write(self._record, order_id, prepared, issued)
+            else:
+                await self._host.db.write(self._give_up, order_id, prepared)
+        except Conflict:
+            return  # somebody else ended it
+        self._host.log.info("settled an interrupted finalization", order=order_id, issued=issued is not None)
+
+    async def _follow(self, order_id: str, certificate_id: str) -> None:
+        """The reservation was ended by the issuing side: the order goes the same way."""
+        certificate = await self._issuance.certificate(certificate_id)
+        known = certificate is not None and certificate.status in {"issued", "revoked"}
+        await self._host.db.write(_follow, order_id, certificate_id, known)
+
+    def _reserve(self, tx: Tx, order_id: str, draft: Draft) -> Prepared:
+        if tx.count(CLAIM, order_id=order_id, now=tx.now, new_certificate=draft.id) == 0:
+            raise Refuse(OrderNotReady("the order is not ready any more"))
+        return self._issuance.reserve(tx, draft)
+
+    def _record(self, tx: Tx, order_id: str, prepared: Prepared, issued: Issued) -> Order:
+        if tx.count(FINISH, order_id=order_id, certificate=prepared.id) == 0:
+            raise Refuse(Conflict("the order was ended by another"))
+        self._issuance.record(tx, prepared, issued)
+        order = read_order(tx, order_id)
+        assert order is not None
+        return order
+
+    def _give_up(self, tx: Tx, order_id: str, prepared: Prepared) -> None:
+        if tx.count(REOPEN, order_id=order_id, certificate=prepared.id) == 0:
+            raise Refuse(Conflict("the order was ended by another"))
+        self._issuance.abandon(tx, prepared)
+
+
+def _request(order: Order, profile: Profile, csr: CertificateRequest, account: AccountView) -> IssuanceRequest:
+    return IssuanceRequest(
+        profile=profile,
+        ca_id=order.ca_id,
+        identifiers=order.identifiers,
+        csr=csr,
+        account=account,
+        order_id=order.id,
+        not_before=order.not_before,
+        not_after=order.not_after,
+    )
+
+
+def _proven(tx: Tx, order: Order) -> tuple[ProvenIdentifier, ...]:
+    """The identifiers with the challenge type that proved each first."""
+    proven: dict[int, str] = {}
+    for row in tx.all(PROVEN_BY, id=order.id):
+        proven.setdefault(row.position, row.type)
+    return tuple(ProvenIdentifier(identifier=one, validated_by=proven[at]) for at, one in enumerate(order.identifiers))
+
+
+def _is_account_key(tx: Tx, thumbprint: str) -> bool:
+    return tx.one(BY_THUMBPRINT, thumbprint=thumbprint) is not None
+
+
+def _claimed(tx: Tx, before: int) -> list[tuple[str, str]]:
+    return [(row.id, row.certificate_id) for row in tx.all(CLAIMED, before=before)]
+
+
+def _follow(tx: Tx, order_id: str, certificate_id: str, known: bool) -> None:
+    tx.run(FINISH if known else REOPEN, order_id=order_id, certificate=certificate_id)
+
+
+def _denial(finalization: Finalization, check: str, problem: Problem) -> AuditEvent:
+    detail = f"profile {finalization.profile.id}, {check}: {problem.type}"
+    return AuditEvent(event_type="order.deny", service="ca", outcome="failure", sub=finalization.account.id, detail=detail)

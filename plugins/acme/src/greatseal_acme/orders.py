@@ -1,0 +1,268 @@
+"""Orders (RFC 8555 s7.1.3, s7.4): made with all their authorizations, and shown as they are now.
+
+Expiry is evaluated when an order is read, so no job has to touch what nobody asks for.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import insert, select
+
+from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, Unauthorized
+from greatseal.api.issuance import Issuance, Profile
+from greatseal.api.problems import BadRequest
+from greatseal.api.store import Refuse, Row, Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_acme import tables as t
+from greatseal_acme.protocol.identifiers import offering, read_identifiers
+from greatseal_acme.protocol.objects import SECOND, decode, encode, moment_text, not_found, problem_document, read_moment
+from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.settings import AcmeServer
+
+GRACE = 300 * SECOND
+"""How far a requested notBefore may lie in the past: clocks differ."""
+DAY = 86400 * SECOND
+
+ACCOUNT_STATUS = select(t.account.c.status).where(t.account.c.id == param("id"))
+BY_ID = select(t.order).where(t.order.c.id == param("id"))
+AUTHORIZATIONS = (
+    select(t.authorization.c.id, t.authorization.c.status, t.authorization.c.expires_at)
+    .join(t.order_authorization, t.order_authorization.c.authorization_id == t.authorization.c.id)
+    .where(t.order_authorization.c.order_id == param("id"))
+    .order_by(t.order_authorization.c.position)
+)
+
+
+def _insert(table: Any, *names: str) -> Any:
+    return insert(table).values({name: param(name) for name in names})
+
+
+INSERT_ORDER = _insert(
+    t.order, "id", "account_id", "ca_id", "profile", "profile_requested", "status", "identifiers", "not_before", "not_after", "created_at",
+    "expires_at",
+)  # fmt: skip
+INSERT_AUTHORIZATION = _insert(
+    t.authorization, "id", "account_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
+)
+INSERT_LINK = _insert(t.order_authorization, "order_id", "position", "authorization_id")
+INSERT_CHALLENGE = _insert(t.challenge, "id", "authorization_id", "type", "status", "token", "kept")
+
+
+class GivenIdentifier(msgspec.Struct, frozen=True):
+    """An identifier as a client writes it."""
+
+    type: str
+    value: str
+
+
+class NewOrder(msgspec.Struct, frozen=True, rename="camel"):
+    """The payload of newOrder."""
+
+    identifiers: tuple[GivenIdentifier, ...]
+    not_before: str | None = None
+    not_after: str | None = None
+    profile: str | None = None
+
+
+class OrderPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked newOrder, ready to be written."""
+
+    id: str
+    account: AccountView
+    profile: Profile
+    profile_requested: bool
+    identifiers: tuple[Identifier, ...]
+    not_before: int | None
+    not_after: int | None
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """An order as it is now: a pending or ready one whose time, or that of an authorization, is over is invalid."""
+
+    id: str
+    account_id: str
+    ca_id: str
+    profile: str
+    profile_requested: bool
+    status: str
+    identifiers: tuple[Identifier, ...]
+    not_before: int | None
+    not_after: int | None
+    error: Mapping[str, object] | None
+    certificate_id: str | None
+    expires_at: int
+    authorizations: tuple[str, ...]
+
+    def members(self, urls: Urls) -> dict[str, object]:
+        """The order object."""
+        shown: dict[str, object] = {
+            "status": self.status,
+            "expires": moment_text(self.expires_at),
+            "identifiers": [{"type": one.type, "value": one.value} for one in self.identifiers],
+            "authorizations": [urls.authorization(id) for id in self.authorizations],
+            "finalize": urls.finalize(self.id),
+        }
+        if self.not_before is not None:
+            shown["notBefore"] = moment_text(self.not_before)
+        if self.not_after is not None:
+            shown["notAfter"] = moment_text(self.not_after)
+        if self.profile_requested:
+            shown["profile"] = self.profile
+        if self.error is not None:
+            shown["error"] = self.error
+        if self.status == "valid" and self.certificate_id is not None:
+            shown["certificate"] = urls.certificate(self.certificate_id)
+        return shown
+
+
+class Orders:
+    """Making and reading orders."""
+
+    def __init__(self, host: Host, urls: Urls, issuance: Issuance) -> None:
+        self._host = host
+        self._urls = urls
+        self._issuance = issuance
+        settings = host.settings(AcmeServer)
+        self._order_life = settings.order_expiry_secs * SECOND
+        self._authorization_life = settings.authz_expiry_secs * SECOND
+
+    async def make(self, asked: NewOrder, account: AccountView) -> Order:
+        """Write a new order. Raises what is wrong with identifiers, profile or times."""
+        profile = self._issuance.profile(asked.profile)
+        validators = self._host.components(ChallengeValidator).values()
+        not_before, not_after = self._times(asked, profile)
+        plan = OrderPlan(
+            id=self._host.handles.new_id(),
+            account=account,
+            profile=profile,
+            profile_requested=asked.profile is not None,
+            identifiers=read_identifiers([(one.type, one.value) for one in asked.identifiers], validators),
+            not_before=not_before,
+            not_after=not_after,
+        )
+        return await self._host.db.write(self._write, plan)
+
+    async def get(self, id: str, account: AccountView) -> Order:
+        """The account's order. Raises the one refusal for unknown and foreign ones."""
+        order = await self._host.db.read(read_order, id) if is_id(id) else None
+        if order is None or order.account_id != account.id:
+            raise not_found()
+        return order
+
+    def _times(self, asked: NewOrder, profile: Profile) -> tuple[int | None, int | None]:
+        """The validity asked for, within what the profile allows: never silently ignored."""
+        now = self._host.clock.now()
+        not_before = None if asked.not_before is None else read_moment(asked.not_before, "notBefore")
+        not_after = None if asked.not_after is None else read_moment(asked.not_after, "notAfter")
+        longest = profile.validity_days * DAY
+        start = now if not_before is None else not_before
+        if not now - GRACE <= start < now + longest:
+            raise BadRequest(f"notBefore must lie between now and {profile.validity_days} days from now")
+        if not_after is not None and not start < not_after <= start + longest:
+            raise BadRequest(f"notAfter must lie within {profile.validity_days} days after the beginning")
+        return not_before, not_after
+
+    def _write(self, tx: Tx, plan: OrderPlan) -> Order:
+        account = tx.one(ACCOUNT_STATUS, id=plan.account.id)
+        if account is None or account.status != "valid":
+            raise Refuse(Unauthorized("the account was deactivated"))
+        tx.run(
+            INSERT_ORDER,
+            id=plan.id,
+            account_id=plan.account.id,
+            ca_id=plan.profile.ca_id,
+            profile=plan.profile.id,
+            profile_requested=int(plan.profile_requested),
+            status="pending",
+            identifiers=encode([(one.type, one.value) for one in plan.identifiers]),
+            not_before=plan.not_before,
+            not_after=plan.not_after,
+            created_at=tx.now,
+            expires_at=tx.now + self._order_life,
+        )
+        for position, identifier in enumerate(plan.identifiers):
+            authorization_id = self._authorize(tx, plan.account, identifier)
+            tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=authorization_id)
+        order = read_order(tx, plan.id)
+        assert order is not None
+        return order
+
+    def _authorize(self, tx: Tx, account: AccountView, identifier: Identifier) -> str:
+        """A pending authorization with a challenge of every type that offers itself."""
+        id = self._host.handles.new_id()
+        expires = tx.now + self._authorization_life
+        tx.run(
+            INSERT_AUTHORIZATION,
+            id=id,
+            account_id=account.id,
+            identifier_type=identifier.type,
+            identifier_value=identifier.base,
+            wildcard=int(identifier.wildcard),
+            status="pending",
+            expires_at=expires,
+        )
+        for validator in offering(identifier, self._host.components(ChallengeValidator).values()):
+            challenge = Challenge(
+                id=self._host.handles.new_id(),
+                type=validator.type,
+                status="pending",
+                token=secrets.token_urlsafe(32),
+                identifier=Identifier(identifier.type, identifier.base),
+                wildcard=identifier.wildcard,
+                authorization_id=id,
+                account_id=account.id,
+                account_url=account.url,
+                expires=expires,
+            )
+            kept = validator.create(tx, challenge)
+            tx.run(
+                INSERT_CHALLENGE,
+                id=challenge.id,
+                authorization_id=id,
+                type=challenge.type,
+                status="pending",
+                token=challenge.token,
+                kept=None if kept is None else encode(kept),
+            )
+        return id
+
+
+def read_order(tx: Tx, id: str) -> Order | None:
+    """The order as it is at ``tx.now``."""
+    row = tx.one(BY_ID, id=id)
+    return None if row is None else order_of(row, tx.all(AUTHORIZATIONS, id=id), tx.now)
+
+
+def order_of(row: Row, authorizations: Sequence[Row], now: int) -> Order:
+    """The order of its rows, with what time did to it."""
+    status, error = row.status, decode(row.error)
+    if status in {"pending", "ready"}:
+        reason = _lapsed(row, authorizations, now)
+        if reason:
+            status, error = "invalid", problem_document(BadRequest(reason))
+    return Order(
+        id=row.id,
+        account_id=row.account_id,
+        ca_id=row.ca_id,
+        profile=row.profile,
+        profile_requested=bool(row.profile_requested),
+        status=status,
+        identifiers=tuple(Identifier(type, value) for type, value in decode(row.identifiers)),
+        not_before=row.not_before,
+        not_after=row.not_after,
+        error=error,
+        certificate_id=row.certificate_id,
+        expires_at=row.expires_at,
+        authorizations=tuple(one.id for one in authorizations),
+    )
+
+
+def _lapsed(row: Row, authorizations: Sequence[Row], now: int) -> str | None:
+    if row.expires_at <= now:
+        return "the order expired"
+    if any(one.expires_at <= now for one in authorizations):
+        return "an authorization of the order expired"
+    return None

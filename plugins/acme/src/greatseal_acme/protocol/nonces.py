@@ -1,0 +1,78 @@
+"""Anti-replay nonces without a database (RFC 8555 s6.5).
+
+A nonce is maker, counter, time and a truncated HMAC under a key that lives as long as the process. What was used is one bit for each
+counter of a sliding window, so memory never grows: of more nonces than the window the oldest are refused.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import struct
+
+from greatseal.host import Clock
+
+WINDOW = 1 << 20
+"""Nonces that can be outstanding at once; 128 KiB of bits."""
+MAX_AGE = 24 * 3600
+"""Seconds for which a nonce is good."""
+
+_HEAD = struct.Struct(">4sQI")
+_MAC_BYTES = 14
+_TEXT_LENGTH = (_HEAD.size + _MAC_BYTES) // 3 * 4  # a multiple of three bytes: base64 without spare bits
+
+
+class Nonces:
+    """The nonces of one process. ``maker`` is its label: those of another are never accepted."""
+
+    def __init__(self, maker: str, clock: Clock, *, window: int = WINDOW, max_age: int = MAX_AGE) -> None:
+        self._maker = hashlib.sha256(maker.encode()).digest()[:4]
+        self._clock = clock
+        self._window = window
+        self._max_age = max_age
+        self._key = secrets.token_bytes(32)
+        self._next = 0
+        self._used = bytearray((window + 7) // 8)
+
+    def issue(self) -> str:
+        """A fresh nonce."""
+        counter = self._next
+        self._next += 1
+        slot = counter % self._window
+        self._used[slot >> 3] &= ~(1 << (slot & 7)) & 0xFF
+        head = _HEAD.pack(self._maker, counter, self._seconds())
+        return base64.urlsafe_b64encode(head + self._mac(head)).decode()
+
+    def read(self, nonce: str) -> int | None:
+        """The counter of a nonce that is ours, fresh and not used; None otherwise. Uses nothing up."""
+        if len(nonce) != _TEXT_LENGTH or not nonce.isascii():
+            return None
+        try:
+            raw = base64.b64decode(nonce, b"-_", validate=True)
+        except binascii.Error:
+            return None
+        if len(raw) != _HEAD.size + _MAC_BYTES or not hmac.compare_digest(raw[_HEAD.size :], self._mac(raw[: _HEAD.size])):
+            return None
+        maker, counter, made = _HEAD.unpack_from(raw)
+        if maker != self._maker or not 0 <= self._seconds() - made <= self._max_age or not self._is_open(counter):
+            return None
+        return int(counter)
+
+    def strike(self, counter: int) -> bool:
+        """Use up the nonce of ``counter``; False when it was used meanwhile or fell out of the window."""
+        if not self._is_open(counter):
+            return False
+        slot = counter % self._window
+        self._used[slot >> 3] |= 1 << (slot & 7)
+        return True
+
+    def _is_open(self, counter: int) -> bool:
+        slot = counter % self._window
+        return self._next - self._window <= counter < self._next and not self._used[slot >> 3] >> (slot & 7) & 1
+
+    def _mac(self, head: bytes) -> bytes:
+        return hmac.digest(self._key, head, "sha256")[:_MAC_BYTES]
+
+    def _seconds(self) -> int:
+        return int(self._clock.monotonic())

@@ -1,0 +1,98 @@
+"""Accounts are replicated configuration; orders, authorizations and challenges belong to the node that made them."""
+
+from sqlalchemy import Column, ForeignKey, Index, MetaData, UniqueConstraint
+
+from greatseal.api.declarations import Schema
+from greatseal.db.tables import Collection, Document, Flag, Id, Moment, Serial, State, Text, table
+
+metadata = MetaData()
+
+account = table(
+    "acme_account",
+    metadata,
+    State.REPLICATED,
+    Column("id", Id, primary_key=True),
+    Column("status", Text, nullable=False),
+    Column("thumbprint", Text, nullable=False, unique=True),
+    Column("jwk", Document, nullable=False),
+    Column("contact", Document, nullable=False),
+    Column("terms_agreed", Flag, nullable=False),
+    Column("binding", Document),  # {member: echo} of the verified AccountBinding
+    Column("profile_grants", Document),
+    Column("kerberos_principal", Text),
+    Column("created_at", Moment, nullable=False),
+)
+ACCOUNT = Collection("acme_account", account)
+
+order = table(
+    "acme_order",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("account_id", Id, nullable=False),
+    Column("ca_id", Text, nullable=False),
+    Column("profile", Text, nullable=False),
+    Column("profile_requested", Flag, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("identifiers", Document, nullable=False),
+    Column("not_before", Moment),
+    Column("not_after", Moment),
+    Column("error", Document),
+    Column("certificate_id", Id),  # that of the reservation from processing on
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("claimed_at", Moment),
+)
+Index("acme_order_account", order.c.account_id)
+Index(
+    "acme_order_claimed", order.c.claimed_at, sqlite_where=order.c.status == "processing", postgresql_where=order.c.status == "processing"
+)
+
+authorization = table(
+    "acme_authorization",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("account_id", Id, nullable=False),
+    Column("identifier_type", Text, nullable=False),
+    Column("identifier_value", Text, nullable=False),  # without wildcard prefix
+    Column("wildcard", Flag, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+)
+
+order_authorization = table(
+    "acme_order_authorization",
+    metadata,
+    State.OWNED,
+    Column("order_id", Id, ForeignKey("acme_order.id"), primary_key=True),
+    Column("position", Serial, primary_key=True),
+    Column("authorization_id", Id, ForeignKey("acme_authorization.id"), nullable=False),
+)
+Index("acme_order_authorization_of", order_authorization.c.authorization_id)
+
+challenge = table(
+    "acme_challenge",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("authorization_id", Id, ForeignKey("acme_authorization.id"), nullable=False),
+    Column("type", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("kept", Document),
+    Column("error", Document),
+    Column("validated_at", Moment),
+    UniqueConstraint("authorization_id", "type"),
+)
+
+validation = table(
+    "acme_validation",
+    metadata,
+    State.OWNED,
+    Column("challenge_id", Id, ForeignKey("acme_challenge.id"), primary_key=True),
+    Column("lease_until", Moment, nullable=False),
+)
+Index("acme_validation_lease", validation.c.lease_until)
+
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="acme_0001")

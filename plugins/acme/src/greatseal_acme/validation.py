@@ -1,0 +1,216 @@
+"""The validation queue: durable, bounded, and fair between accounts.
+
+A row waits for every challenge that is processing. The process that took the answer holds its lease and validates at once; what a
+crash left behind is taken up at the next start, and what a lease ran out for by a sweep. A validation may therefore run twice; its
+decision counts once.
+"""
+
+import asyncio
+import secrets
+from collections import Counter, deque
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+from sqlalchemy import delete, insert, select, update
+
+from greatseal import faults
+from greatseal.api.acme import AccountView, Attempt, Challenge, ChallengeValidator, Connection, IncorrectResponse, Unauthorized, Verdict
+from greatseal.api.problems import Internal, Problem
+from greatseal.api.store import Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_acme import tables as t
+from greatseal_acme.accounts import Accounts
+from greatseal_acme.protocol.objects import SECOND
+
+T = TypeVar("T")
+
+IN_FLIGHT = 256
+"""Validations that run at once in a process."""
+IN_FLIGHT_OF_ACCOUNT = IN_FLIGHT // 2
+"""Of one account: a thousand slow ones of one client leave room for everybody else."""
+LEASE = 300 * SECOND
+"""How long the process that took an answer has before a sweep gives the validation to another."""
+RETRY_SECONDS = 5.0
+"""Until a decision that the database did not take is tried again, probe and all."""
+
+ENQUEUE = insert(t.validation).values(challenge_id=param("challenge_id"), lease_until=param("lease_until"))
+DEQUEUE = delete(t.validation).where(t.validation.c.challenge_id == param("challenge_id"))
+WAITING = (
+    select(t.validation.c.challenge_id, t.authorization.c.account_id)
+    .join(t.challenge, t.challenge.c.id == t.validation.c.challenge_id)
+    .join(t.authorization, t.authorization.c.id == t.challenge.c.authorization_id)
+    .where(t.validation.c.lease_until < param("before"))
+    .order_by(t.validation.c.lease_until)
+)
+TAKE = (
+    update(t.validation)
+    .where(t.validation.c.challenge_id == param("id"), t.validation.c.lease_until < param("before"))
+    .values(lease_until=param("new_lease"))
+)
+
+
+class Deciding(Protocol):
+    """What the queue needs of the challenges."""
+
+    def view(self, tx: Tx, id: str) -> Challenge | None: ...
+    def decide(self, tx: Tx, id: str, problem: Problem | None) -> bool: ...
+
+
+class Validations:
+    """The validations of this process."""
+
+    def __init__(self, host: Host, accounts: Accounts, challenges: Deciding) -> None:
+        self._host = host
+        self._accounts = accounts
+        self._challenges = challenges
+        self._known: set[str] = set()
+        self._waiting: dict[str, deque[str]] = {}
+        self._turns: dict[str, None] = {}  # accounts that may start one, in the order of their turns
+        self._of_account: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retries: set[asyncio.TimerHandle] = set()
+        self._swept = False
+
+    def add(self, challenge_id: str, account_id: str) -> None:
+        """Validate as soon as there is room; what is known already is not added again."""
+        if challenge_id in self._known:
+            return
+        self._known.add(challenge_id)
+        self._waiting.setdefault(account_id, deque()).append(challenge_id)
+        self._give_turn(account_id)
+        self._start_some()
+
+    async def sweep(self) -> None:
+        """Take up what lost its process: at the first time everything of the node, later what a lease ran out for."""
+        now = self._host.clock.now()
+        before = now if self._swept else now + 2 * LEASE
+        if await self._host.db.read(_waiting, before):
+            for challenge_id, account_id in await self._host.db.write(_take, before, now + LEASE):
+                self.add(challenge_id, account_id)
+        self._swept = True
+
+    async def close(self) -> None:
+        """End what runs; its rows wait for the next start."""
+        for retry in self._retries:
+            retry.cancel()
+        self._turns.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _give_turn(self, account_id: str) -> None:
+        if self._waiting.get(account_id) and self._of_account[account_id] < IN_FLIGHT_OF_ACCOUNT:
+            self._turns.setdefault(account_id)
+
+    def _start_some(self) -> None:
+        while self._turns and len(self._tasks) < IN_FLIGHT:
+            account_id = next(iter(self._turns))
+            del self._turns[account_id]
+            queue = self._waiting[account_id]
+            self._start(queue.popleft(), account_id)
+            if not queue:
+                del self._waiting[account_id]
+            self._give_turn(account_id)
+
+    def _start(self, challenge_id: str, account_id: str) -> None:
+        self._of_account[account_id] += 1
+        task = asyncio.create_task(self._run(challenge_id, account_id))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(done, account_id))
+
+    def _ended(self, task: asyncio.Task[None], account_id: str) -> None:
+        self._tasks.discard(task)
+        self._of_account[account_id] -= 1
+        if not self._of_account[account_id]:
+            del self._of_account[account_id]
+        if not task.cancelled():
+            self._give_turn(account_id)
+            self._start_some()
+
+    async def _run(self, challenge_id: str, account_id: str) -> None:
+        try:
+            await self._validate(challenge_id)
+        except Exception as error:  # noqa: BLE001  # whatever the database raised: the challenge stays processing, its row stays
+            self._host.log.warning("validation could not be recorded and will be tried again", challenge=challenge_id, error=repr(error))
+            self._retry(challenge_id, account_id)
+        else:
+            self._known.discard(challenge_id)
+
+    def _retry(self, challenge_id: str, account_id: str) -> None:
+        def again() -> None:
+            self._retries.discard(timer)
+            self._known.discard(challenge_id)
+            self.add(challenge_id, account_id)
+
+        timer = asyncio.get_running_loop().call_later(RETRY_SECONDS, again)
+        self._retries.add(timer)
+
+    async def _validate(self, challenge_id: str) -> None:
+        challenge = await self._host.db.read(self._challenges.view, challenge_id)
+        if challenge is None or challenge.status != "processing":
+            await self._host.db.write(_forget, challenge_id)
+            return
+        found = await self._probe(challenge)
+        faults.point("acme.validation.probed")
+        if found is Verdict.WAIT:
+            await self._host.db.write(_forget, challenge_id)
+            return
+        problem = found if isinstance(found, Problem) else None
+        await self._host.db.write(self._challenges.decide, challenge_id, problem)
+        faults.point("acme.validation.decided")
+
+    async def _probe(self, challenge: Challenge) -> Verdict | Problem:
+        try:
+            account = await self._accounts.get(challenge.account_id)
+        except Exception as error:  # noqa: BLE001  # an account that cannot be read makes the challenge invalid (CA document)
+            return incident(self._host, "the account of a challenge could not be read", error)
+        if account is None or account.view.status != "valid":
+            return Unauthorized("the account is not valid any more")
+        validator = self._host.components(ChallengeValidator).get(challenge.type)
+        if validator is None:
+            return IncorrectResponse(f"the challenge type {challenge.type} is not enabled any more")
+        attempt = attempt_of(challenge, account.view)
+        return await guarded(self._host, validator.deadline, validator.validate(attempt))
+
+
+def attempt_of(challenge: Challenge, account: AccountView) -> Attempt:
+    """One validation; the key authorization is that of the account's key now (RFC 8555 s8.1)."""
+    return Attempt(challenge=challenge, key_authorization=f"{challenge.token}.{account.thumbprint}", account=account)
+
+
+async def guarded(host: Host, deadline: float | None, work: Awaitable[T]) -> T | Problem:
+    """What a validator returns, within its deadline; what it raises as the problem that the client may see."""
+    try:
+        async with asyncio.timeout(deadline) as limit:
+            return await work
+    except Problem as problem:
+        if problem.cause:
+            host.log.info("validation failed", type=problem.type, detail=problem.detail, cause=problem.cause)
+        return problem
+    except OSError as error:
+        if limit.expired():
+            return Connection(f"the validation did not end within {deadline:g} seconds")
+        return Connection(f"the validation target could not be reached: {error.strerror or type(error).__name__}")
+    except Exception as error:  # noqa: BLE001  # a third party's validator must not leave a challenge undecided
+        return incident(host, "a validator failed", error)
+
+
+def incident(host: Host, what: str, error: Exception) -> Internal:
+    """The problem for a fault of ours; the log has the rest under the same id."""
+    id = secrets.token_hex(8)
+    host.log.error(what, incident=id, exc_info=error)
+    return Internal(f"the validation could not be carried out; incident {id}")
+
+
+def _waiting(tx: Tx, before: int) -> list[tuple[str, str]]:
+    return [(row.challenge_id, row.account_id) for row in tx.all(WAITING, before=before)]
+
+
+def _take(tx: Tx, before: int, lease_until: int) -> list[tuple[str, str]]:
+    return [one for one in _waiting(tx, before) if tx.count(TAKE, id=one[0], before=before, new_lease=lease_until)]
+
+
+def _forget(tx: Tx, challenge_id: str) -> None:
+    tx.run(DEQUEUE, challenge_id=challenge_id)
