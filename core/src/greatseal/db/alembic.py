@@ -53,11 +53,10 @@ def draft(engine: Engine, schema: Schema) -> str:
     """The body of ``upgrade`` from the database as it is to the declared tables."""
     with engine.connect() as connection:
         script = produce_migrations(_context(connection, schema), schema.metadata)
-    for table in schema.metadata.tables.values():
-        table.info.clear()  # the state is no part of the database
     assert script.upgrade_ops is not None
     code = render_python_code(script.upgrade_ops, sqlalchemy_module_prefix="sa.", render_item=_render, render_as_batch=True)
-    return "\n".join(line for line in code.splitlines() if not line.lstrip().startswith("#"))
+    # A table's State stands in its info, which is no part of the database.
+    return "\n".join(line for line in code.splitlines() if not line.lstrip().startswith(("#", "info=")))
 
 
 def _context(connection: Connection, schema: Schema) -> MigrationContext:

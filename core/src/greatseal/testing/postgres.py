@@ -1,0 +1,138 @@
+"""A throw-away PostgreSQL for tests: one cluster for each test process, an empty database for each test."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+__all__ = ["Cluster", "absent", "postgres_cluster", "postgres_url"]
+
+VERSIONS = Path("/usr/lib/postgresql")
+SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "60",
+    "shared_buffers": "16MB",
+    "logging_collector": "off",
+}
+
+
+def absent(package: str) -> None:
+    """Skip the test for want of a Debian package; fail it where everything has to be there."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{package} is not installed")
+    pytest.skip(f"{package} is not installed")
+
+
+class Cluster:
+    """A PostgreSQL on a Unix socket in a folder of its own, owned by the user postgres when we are root."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        self._numbers = count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        self._call("initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    def url(self, database: str = "postgres") -> str:
+        """The libpq URI of a database."""
+        return f"postgresql:///{database}?host={self._folder}&user=postgres"
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        command = [*self._command("postgres"), "-D", str(self._folder / "data"), "-k", str(self._folder), *settings]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")  # noqa: S603
+        end = time.monotonic() + 30
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT cuts the sessions and shuts down, SIGQUIT ends at once, as a crash would."""
+        if self._process is not None:
+            # Behind runuser the postmaster is another process; it names itself in its pid file.
+            os.kill(int((self._folder / "data" / "postmaster.pid").read_text().split()[0]), how)
+            self._process.wait(30)
+            self._process = None
+
+    def make(self) -> str:
+        """An empty database; its URL."""
+        name = f"test{next(self._numbers)}"
+        self.query(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def drop(self, url: str) -> None:
+        """Remove a database with the sessions that are left in it."""
+        name = url.removeprefix("postgresql:///").partition("?")[0]
+        self.query(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def query(self, text: str) -> None:
+        """Run one statement as the superuser."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(text.encode())
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        try:
+            psycopg.connect(self.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _command(self, program: str) -> list[str]:
+        user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        return [*user, str(self._binaries / program)]
+
+    def _call(self, program: str, *arguments: str) -> None:
+        subprocess.run([*self._command(program), *arguments], check=True, capture_output=True, cwd="/")  # noqa: S603
+
+
+def find_binaries() -> Path | None:
+    """The newest installed server's programs."""
+    found = sorted(VERSIONS.glob("*/bin/postgres"), key=lambda path: int(path.parent.parent.name))
+    if found:
+        return found[-1].parent
+    program = shutil.which("postgres")
+    return Path(program).parent if program else None
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    """A running cluster."""
+    binaries = find_binaries()
+    if binaries is None:
+        absent("postgresql")
+    assert binaries is not None
+    # A short path: a Unix socket's has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="gs-pg-", dir="/tmp") as folder:
+        cluster = Cluster(binaries, Path(folder))
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: Cluster) -> Iterator[str]:
+    """The URL of an empty database."""
+    url = postgres_cluster.make()
+    yield url
+    postgres_cluster.drop(url)
