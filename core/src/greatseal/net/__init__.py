@@ -1,0 +1,19 @@
+"""Connections to what somebody else named, and what may be said about them."""
+
+from greatseal.net.addresses import PUBLIC, AddressPolicy, is_public
+from greatseal.net.outbound import Blocked, Fetched, NameResolver, Peer, fetch, open_connection
+from greatseal.net.text import excerpt, listing
+
+__all__ = [
+    "PUBLIC",
+    "AddressPolicy",
+    "Blocked",
+    "Fetched",
+    "NameResolver",
+    "Peer",
+    "excerpt",
+    "fetch",
+    "is_public",
+    "listing",
+    "open_connection",
+]

@@ -28,7 +28,7 @@ from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
 from greatseal.net.addresses import PUBLIC, AddressPolicy
 from greatseal.net.text import excerpt
 
-__all__ = ["Blocked", "Fetched", "NameResolver", "fetch", "open_connection"]
+__all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "fetch", "open_connection"]
 
 SECONDS = 10.0  # ruling R81
 MAX_REDIRECTS = 10
@@ -58,6 +58,25 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     body: bytes
     redirects: int
+
+
+class Peer:
+    """The other end of a connection: the address that took it, and its streams."""
+
+    def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.address = address
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, question: bytes, *, limit: int) -> bytes:
+        """Send ``question`` and take all that comes until the peer closes. Raises IncorrectResponse over ``limit`` bytes."""
+        self.writer.write(question)
+        answer = bytearray()
+        while chunk := await self.reader.read(limit + 1 - len(answer)):
+            answer += chunk
+            if len(answer) > limit:
+                raise IncorrectResponse(f"{self.address} answered with over {limit} bytes: {excerpt(bytes(answer))}")
+        return bytes(answer)
 
 
 async def fetch(
@@ -115,7 +134,7 @@ async def open_connection(
     seconds: float = SECONDS,
     tls: ssl.SSLContext | None = None,
     server_hostname: str | None = None,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+) -> AsyncIterator[Peer]:
     """A TCP (or TLS) connection to ``host``, closed at the end of the block. ``seconds`` bound the whole block.
 
     What the network does inside the block (reset, end of file, silence) becomes a Connection problem too.
@@ -126,7 +145,7 @@ async def open_connection(
             addresses = await _checked_addresses(host, resolver, policy, trail)
             reader, writer = await _connect(addresses, port, tls, server_hostname or host, trail)
             try:
-                yield reader, writer
+                yield Peer(trail.address, reader, writer)
             finally:
                 await _close(writer)
     except TimeoutError as error:

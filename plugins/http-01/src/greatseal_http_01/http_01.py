@@ -4,9 +4,7 @@ from hmac import compare_digest
 from ipaddress import ip_address
 
 from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Identifier, IncorrectResponse, Verdict
-from greatseal.net.addresses import AddressPolicy
-from greatseal.net.outbound import Fetched, NameResolver, fetch
-from greatseal.net.text import excerpt
+from greatseal.net import AddressPolicy, Fetched, NameResolver, excerpt, fetch
 from greatseal_http_01.settings import HttpValidation
 
 
