@@ -70,6 +70,12 @@ class MethodNotAllowed(Problem):
     status, error, type = 405, "method_not_allowed", "malformed"
 
 
+class RequestTimeout(Problem):
+    """The request did not arrive in time."""
+
+    status, error, type = 408, "request_timeout", "malformed"
+
+
 class Conflict(Problem):
     """The state changed, or the thing exists."""
 

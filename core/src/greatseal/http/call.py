@@ -1,0 +1,138 @@
+"""A request as handlers see it (:class:`greatseal.api.http.Call`)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from greatseal.api.http import Caller, Connection, Route
+from greatseal.api.problems import BadRequest
+from greatseal.http.body import read_body
+from greatseal.http.connection import ConnectionState, TrustedProxies, peer_of
+from greatseal.jose.strict import decode_json
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Caller)
+
+MAX_QUERY_FIELDS = 100
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What all calls of a listener share."""
+
+    base_url: str
+    max_body_bytes: int
+    proxies: TrustedProxies
+
+
+class HttpCall:
+    """One request on its route."""
+
+    __slots__ = ("_authenticated", "_body", "_connection", "_query", "_replaced", "_surroundings", "_target", "http", "path", "route")
+
+    def __init__(self, route: Route, request: web.Request, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
+        self.route = route
+        self.http = request
+        self.path = path
+        self._target = target
+        self._surroundings = surroundings
+        self._authenticated: Caller | None = None
+        self._body: bytes | None = None
+        self._replaced: bytes | None = None
+        self._query: dict[str, str] | None = None
+        self._connection: ConnectionState | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.http.headers
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        if self._query is None:
+            self._query = single(query_pairs(self._target.partition("?")[2]))
+        return self._query
+
+    @property
+    def url(self) -> str:
+        return self._surroundings.base_url + self._target
+
+    @property
+    def remote(self) -> str:
+        return self._surroundings.proxies.client(self._peer, self.http.headers)
+
+    @property
+    def connection(self) -> Connection:
+        if self._connection is None:
+            # The protocol keeps it for the next requests; None where another server than ours runs.
+            protocol = self.http.protocol
+            state: ConnectionState | None = getattr(protocol, "connection", None)
+            if state is None:
+                state = ConnectionState(trusted_proxy=self._peer in self._surroundings.proxies)
+                if hasattr(protocol, "connection"):
+                    protocol.connection = state
+            self._connection = state
+        return self._connection
+
+    @property
+    def caller(self) -> Caller:
+        """Raises LookupError on a route without a scheme, and before the scheme has answered."""
+        if self._authenticated is None:
+            raise LookupError(f"nobody was authenticated on {self.route.method} {self.route.path}")
+        return self._authenticated
+
+    @caller.setter
+    def caller(self, caller: Caller) -> None:
+        self._authenticated = caller
+
+    def caller_as(self, kind: type[C]) -> C:
+        """Raises TypeError when the scheme returns another class."""
+        caller = self.caller
+        if not isinstance(caller, kind):
+            raise TypeError(f"the caller of {self.route.method} {self.route.path} is a {type(caller).__name__}, no {kind.__name__}")
+        return caller
+
+    async def raw(self) -> bytes:
+        if self._body is None:
+            self._body = await read_body(self.http, self._surroundings.max_body_bytes, self.route.content_types)
+        return self._body
+
+    async def body(self, kind: type[T]) -> T:
+        content = self._replaced if self._replaced is not None else await self.raw()
+        try:
+            value = decode_json(content)
+        except ValueError as error:
+            raise BadRequest(f"the body is not valid JSON: {error}") from None
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"the body does not fit: {readable(str(error))}") from None
+
+    def replace_body(self, content: bytes) -> None:
+        self._replaced = content
+
+    @property
+    def _peer(self) -> str:
+        return peer_of(self.http.get_extra_info("peername"))
+
+
+def query_pairs(query: str) -> Sequence[tuple[str, str]]:
+    """The fields of a query string in order. Raises BadRequest for what is not UTF-8, and for too many."""
+    try:
+        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MAX_QUERY_FIELDS)
+    except ValueError:
+        raise BadRequest(f"the query is not UTF-8 or has more than {MAX_QUERY_FIELDS} parameters") from None
+
+
+def single(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Parameters of which each may be given once (RFC 6749 s3.1)."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise BadRequest("a parameter is given twice")
+    return found
+
+
+def readable(message: str) -> str:
+    """A decoder's message, which may quote the sender's text, in one short line of plain ASCII."""
+    return "".join(c if " " <= c <= "~" and c not in '"\\<>&' else "?" for c in message[:200])

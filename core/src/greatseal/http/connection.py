@@ -1,0 +1,90 @@
+"""What lives as long as a connection, and whose word about the client's address counts."""
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from multidict import CIMultiDictProxy
+
+UNIX = "unix"
+"""In ``trusted_proxies``: whoever can connect to the Unix socket of the listener is a trusted proxy."""
+
+_FOR = re.compile(r'for=(?:"([^"]*)"|([^;,\s"]+))', re.IGNORECASE)
+_HOPS = 32
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class ConnectionState:
+    """A place for half-open authentication, keyed by its owner (:class:`greatseal.api.http.Connection`)."""
+
+    __slots__ = ("state", "trusted_proxy")
+
+    def __init__(self, *, trusted_proxy: bool) -> None:
+        self.state: dict[str, Any] = {}
+        self.trusted_proxy = trusted_proxy
+
+
+class TrustedProxies:
+    """The networks whose X-Forwarded-For and Forwarded are believed. Raises ValueError for what is no CIDR and not ``unix``."""
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        self._unix = UNIX in entries
+        self._networks: list[Network] = [ipaddress.ip_network(entry) for entry in entries if entry != UNIX]
+
+    def __contains__(self, peer: str) -> bool:
+        """Whether the peer (an address, or ``unix``) is a trusted proxy."""
+        if peer == UNIX:
+            return self._unix
+        if not self._networks:
+            return False
+        address = _address(peer)
+        return address is not None and any(address in network for network in self._networks)
+
+    def client(self, peer: str, headers: "CIMultiDictProxy[str]") -> str:
+        """The client behind ``peer``: the nearest hop that is no trusted proxy.
+
+        Each proxy appends the address that it saw, so the list is read from its end. When X-Forwarded-For and Forwarded are both
+        there and disagree, one of them passed through a proxy that does not know it and is the client's invention: then it is ``peer``.
+        """
+        if peer not in self:
+            return peer
+        lists = (headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ()))
+        hops = [",".join(lists[0]).split(","), [a or b for a, b in _FOR.findall(",".join(lists[1]))]]
+        found = {self._nearest(peer, hops[number]) for number in (0, 1) if lists[number]}
+        return found.pop() if len(found) == 1 else peer
+
+    def _nearest(self, peer: str, hops: list[str]) -> str:
+        nearest = peer
+        for hop in reversed(hops[-_HOPS:]):
+            address = _address(_without_port(hop.strip()))
+            if address is None:
+                break
+            nearest = str(address)
+            if nearest not in self:
+                break
+        return nearest
+
+
+def peer_of(peername: object) -> str:
+    """The address in what the transport calls the peer: an IP address without scope, or ``unix``."""
+    if isinstance(peername, tuple) and peername and isinstance(peername[0], str):
+        address = _address(peername[0])
+        return str(address) if address is not None else peername[0]
+    return UNIX
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _without_port(hop: str) -> str:
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop

@@ -1,0 +1,200 @@
+"""From a request to its route, its caller, its handler, and back (architecture 6).
+
+The order of refusals: 404, 405, authentication, permission, then whatever the handler says.
+"""
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from greatseal.api.http import AuthScheme, Reply, Route, Rule, Style
+from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, PayloadTooLarge, Problem
+from greatseal.http.call import HttpCall, Surroundings
+from greatseal.http.connection import TrustedProxies, peer_of
+from greatseal.http.render import render, style_of
+from greatseal.http.routing import Match, PathTable, check_routes
+from greatseal.http.wire import WireResponse, head_of
+
+__all__ = ["Dispatcher", "check_routes"]
+
+_CORS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "Link, Replay-Nonce, Location, Retry-After"))
+_PREFLIGHT_SECONDS = 86_400
+_LOGGED_PATH = 200
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    """A route with its scheme looked up."""
+
+    route: Route
+    scheme: AuthScheme | None
+
+
+class Dispatcher:
+    """Answers the requests of one listener.
+
+    ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
+    and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
+    Raises ValueError for routes that :func:`check_routes` would report.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        schemes: Mapping[type[Rule], AuthScheme],
+        *,
+        base_url: str,
+        max_body_bytes: int,
+        trusted_proxies: Sequence[str],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        if problems := check_routes(routes, ["routes"] * len(routes), schemes):
+            raise ValueError("; ".join(problems))
+        self.max_body_bytes = max_body_bytes
+        self._log = log
+        self._prefix = urlsplit(base_url).path
+        self._surroundings = Surroundings(base_url, max_body_bytes, TrustedProxies(trusted_proxies))
+        self._ids = count()
+        self._id_start = os.urandom(4).hex()
+        self._table: PathTable[_Endpoint] = PathTable()
+        for route in routes:
+            self._table.add(route.method, route.path, _Endpoint(route, schemes.get(type(route.auth))))
+        for route in routes:
+            self._add_implied(route, routes, schemes)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """The answer to one request. Never raises but CancelledError."""
+        started = time.perf_counter()
+        number = f"{self._id_start}{next(self._ids):08x}"
+        structlog.contextvars.bind_contextvars(request_id=number)
+        method, target = request.method, request.raw_path
+        match, target = self._find(method, target)
+        endpoint = match.value
+        outcome = _Outcome()
+        if endpoint is None:
+            style, name = _unmatched_route(match, target.partition("?")[0])
+            reply = render(_unmatched(match), style)
+        else:
+            style, name = endpoint.route.style, endpoint.route.path
+            call = HttpCall(endpoint.route, request, match.parameters, target, self._surroundings)
+            reply = await self._answer(endpoint, call, outcome, number)
+        if style == "acme" and "Origin" in request.headers:
+            reply = reply.with_headers(*_CORS)
+        response = self._response(reply, style, outcome, number)
+        self._log_line(request, name, response.status, started, outcome)
+        return response
+
+    def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
+        match = self._table.find(method, target.partition("?")[0])
+        if match.value is None and not match.allowed and self._prefix and target.startswith(f"{self._prefix}/"):
+            stripped = target[len(self._prefix) :]
+            return self._table.find(method, stripped.partition("?")[0]), stripped
+        return match, target
+
+    async def _answer(self, endpoint: _Endpoint, call: HttpCall, outcome: "_Outcome", number: str) -> Reply:
+        route, scheme = endpoint.route, endpoint.scheme
+        try:
+            if scheme is not None:
+                call.caller = await scheme.authenticate(call)
+                outcome.subject = call.caller.subject
+            reply = await route.handler(call)
+        except Problem as problem:
+            outcome.problem = problem
+            reply = render(problem, route.style)
+        except web.HTTPRequestEntityTooLarge:
+            reply = render(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style)
+        except Exception as error:  # noqa: BLE001  # whatever a plugin raises, the caller gets an answer and the log the reason
+            reply = self._incident(error, route.style, number)
+        if scheme is not None:
+            try:
+                reply = scheme.finish(call, reply)
+            except Exception as error:  # noqa: BLE001  # as above
+                reply = self._incident(error, route.style, number)
+        return reply
+
+    def _incident(self, error: Exception, style: Style, number: str) -> Reply:
+        self._log.error("unexpected exception", incident=number, exc_info=error)
+        return render(Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number}), style)
+
+    def _response(self, reply: Reply, style: Style, outcome: "_Outcome", number: str) -> WireResponse:
+        try:
+            head = head_of(reply, style)
+        except ValueError as error:
+            outcome.problem = None
+            reply = self._incident(error, style, number)
+            head = head_of(reply, style)
+        return WireResponse(reply.status, head, reply.body)
+
+    def _log_line(self, request: web.Request, name: str, status: int, started: float, outcome: "_Outcome") -> None:
+        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status}
+        fields["ms"] = round((time.perf_counter() - started) * 1000, 2)
+        # The peer, not the forwarded address: what was seen, without parsing headers for every line.
+        fields["peer"] = peer_of(request.get_extra_info("peername"))
+        if outcome.subject:
+            fields["subject"] = printable(outcome.subject)
+        if (problem := outcome.problem) is not None:
+            fields["problem"] = type(problem).__name__
+            fields["detail"] = printable(problem.detail)
+            if problem.cause:
+                fields["cause"] = printable(problem.cause)
+        self._log.info("request", **fields)
+
+    def _add_implied(self, route: Route, routes: Sequence[Route], schemes: Mapping[type[Rule], AuthScheme]) -> None:
+        """HEAD where there is GET; the preflight of browsers for the ACME protocol (RFC 8555 s6.1), never for cookie endpoints."""
+        if route.method == "GET":
+            self._table.add("HEAD", route.path, _Endpoint(route, schemes.get(type(route.auth))))
+        if route.style == "acme":
+            methods = sorted({one.method for one in routes if one.path == route.path and one.style == "acme"})
+            preflight = Route("OPTIONS", route.path, _preflight(", ".join(methods)), style="acme")
+            self._table.add("OPTIONS", route.path, _Endpoint(preflight, None))
+
+
+class _Outcome:
+    """What the log line tells beside the status."""
+
+    __slots__ = ("problem", "subject")
+
+    def __init__(self) -> None:
+        self.problem: Problem | None = None
+        self.subject = ""
+
+
+def _preflight(methods: str) -> Callable[[Any], Awaitable[Reply]]:
+    reply = Reply(
+        status=204,
+        headers=(
+            ("Access-Control-Allow-Methods", methods),
+            ("Access-Control-Allow-Headers", "Content-Type"),
+            ("Access-Control-Max-Age", str(_PREFLIGHT_SECONDS)),
+        ),
+    )
+
+    async def answer(_call: object) -> Reply:
+        return reply
+
+    return answer
+
+
+def _unmatched(match: Match[_Endpoint]) -> Problem:
+    if match.allowed:
+        allowed = ", ".join(sorted(match.allowed))
+        return MethodNotAllowed(f"this URL takes {allowed}", headers={"Allow": allowed})
+    return NotFound("there is nothing under this URL")
+
+
+def _unmatched_route(match: Match[_Endpoint], path: str) -> tuple[Style, str]:
+    """Style and name for the log of what no handler answers: those of the path's routes, or of the path."""
+    for endpoint in match.allowed.values():
+        return endpoint.route.style, endpoint.route.path
+    return style_of(path), f"unmatched {printable(path[:_LOGGED_PATH])}"
+
+
+def printable(text: str) -> str:
+    """``text`` with control, bidirectional and other unprintable characters as escapes, so that no text forges or hides a log line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,286 @@
+"""One connection: aiohttp's protocol with limits in size and time on what a client may send, and clean endings.
+
+aiohttp has no time limit for a request head, a body or a silent connection, none for the whole of a head, and closes an idle
+connection so that a request already on its way is answered with a reset. This subclass adds just that. It relies on these
+internals of RequestHandler, which tests of this package hold fast: ``_messages``, ``_request_count``, ``_waiter``, ``_ErrInfo``,
+``_process_keepalive`` and ``_next_keepalive_close_time``.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.http import HttpProcessingError, RawRequestMessage
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
+
+from greatseal.api.problems import BadRequest, Internal, Problem, RequestTimeout
+from greatseal.http.body import BodyTimeout
+from greatseal.http.connection import ConnectionState, peer_of
+from greatseal.http.render import render
+from greatseal.http.wire import WireResponse, head_of
+
+if TYPE_CHECKING:
+    from greatseal.http.server import HttpServer
+
+
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in bytes, times in seconds."""
+
+    head_seconds: float = 10.0
+    """From the first byte of a request to the end of its head; also for the first byte on a new connection."""
+    body_seconds: float = 30.0
+    """From the end of the head to the end of the body."""
+    idle_seconds: float = 75.0
+    """Between two requests."""
+    linger_seconds: float = 2.0
+    """How long a connection that we ended is listened to, so that its client reads our answer instead of a reset."""
+    line_bytes: int = 8192
+    """The target of the request line."""
+    head_bytes: int = 65536
+    """All header lines together (Kerberos tickets are large)."""
+    header_count: int = 100
+    framing_bytes: int = 327_680
+    """What a body may cost beyond eight bytes on the wire for each of its own: chunk extensions, trailers."""
+
+
+class HeadRefused(HttpProcessingError):
+    """A request head over a limit."""
+
+
+class HeadersTooLarge(Problem):
+    """RFC 6585 s5."""
+
+    status, error, type = 431, "headers_too_large", "malformed"
+
+
+class HttpProtocol(RequestHandler):
+    """A connection of :class:`~greatseal.http.server.HttpServer`."""
+
+    __slots__ = ("__weakref__", "_body", "_deaf", "_gone", "_head_bytes", "_limits", "_raw_bytes", "_server", "_timer", "connection")
+
+    def __init__(self, server: "HttpServer", limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=limits.idle_seconds,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp's way to switch it off
+            max_line_size=limits.line_bytes,
+            max_field_size=limits.head_bytes,
+            max_headers=limits.header_count,
+            lingering_time=limits.linger_seconds,
+        )
+        self._server = server
+        self._limits = limits
+        self._timer: asyncio.TimerHandle | None = None
+        self._body: StreamReader | None = None
+        self._gone: asyncio.Future[None] | None = None
+        self._head_bytes = self._raw_bytes = 0
+        self._deaf = False
+        self.connection: ConnectionState | None = None
+
+    @property
+    def closing(self) -> bool:
+        """Whether the answer to the current request is the last."""
+        return self._deaf or self._server.stopping
+
+    @property
+    def fresh(self) -> bool:
+        """Whether no request came yet."""
+        return self._request_count == 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for the first byte of a request."""
+        waiting = self._waiter is not None and not self._waiter.done()
+        return waiting and not self._messages and not self._head_bytes and self._body is None and not self._deaf
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._server.handshaking.discard(self)
+        self._arm(self._limits.head_seconds)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._disarm()
+        self._body = None
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        before = self._request_count
+        super().data_received(data)
+        if self._request_count != before:
+            self._heads_received(self._request_count - before, len(data))
+        elif self._body is not None:
+            self._body_received(self._body, len(data))
+        elif data and not self._upgraded:
+            self._head_received(len(data))
+
+    def retire(self) -> None:
+        """End an idle connection: say that nothing follows, and ignore what was on its way. No answer means that nothing was done."""
+        transport = self.transport
+        self._deaf = True
+        if transport is None or transport.is_closing() or not transport.can_write_eof():
+            self.force_close()
+            return
+        transport.write_eof()
+        self._disarm()
+        self._timer = self._loop.call_later(self._limits.linger_seconds, self.force_close)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        resp, reset = await super().finish_response(request, resp, start_time)
+        if not reset and (self._deaf or not (resp.keep_alive or request.content.is_eof())):
+            await self._linger()
+        return resp, reset
+
+    def handle_error(  # the parameters are aiohttp's
+        self,
+        request: web.BaseRequest,  # noqa: ARG002
+        status: int = 500,  # noqa: ARG002
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        """The answer to what is no request. The sender's bytes, which are in ``exc`` and ``message``, go nowhere."""
+        problem = self._problem_of(exc)
+        peer = peer_of(self.peername)
+        self._server.log.info("bad request", status=problem.status, reason=type(exc).__name__, detail=problem.detail, peer=peer)
+        reply = render(problem, "api")
+        response = WireResponse(reply.status, head_of(reply, "api"), reply.body)
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:  # noqa: ARG002  # aiohttp's text quotes the sender
+        error = kw.get("exc_info")
+        expected = isinstance(error, HttpProcessingError | RequestPayloadError | BodyTimeout | ConnectionError)
+        known = {} if expected else {"exc_info": error}
+        self._server.log.info("connection ended by an error", reason=type(error).__name__, peer=peer_of(self.peername), **known)
+
+    def _problem_of(self, exc: BaseException | None) -> Problem:
+        limits = self._limits
+        match exc:
+            case HeadRefused(code=408):
+                return RequestTimeout("the request head did not arrive in time")
+            case HeadRefused():
+                return HeadersTooLarge(f"the request head is over {limits.head_bytes} bytes")
+            case LineTooLong(args=(_, limit, *_)) if limit == limits.line_bytes:
+                return BadRequest(f"the URL is over {limits.line_bytes} bytes")
+            case HttpProcessingError(message=str(text)) if isinstance(exc, LineTooLong) or text.startswith("Too many headers"):
+                return HeadersTooLarge(f"a header is over {limits.head_bytes} bytes, or there are more than {limits.header_count}")
+            case HttpProcessingError():
+                return BadRequest("this is not an HTTP/1.1 request")
+        return Internal("an unexpected fault")
+
+    def _head_received(self, size: int) -> None:
+        """A part of a head."""
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes + self._limits.line_bytes:
+            self._refuse(HeadRefused(code=431))
+        elif self._timer is None:
+            self._arm(self._limits.head_seconds)
+
+    def _heads_received(self, count: int, size: int) -> None:
+        """The rest of one head or of several that came in one piece."""
+        self._disarm()
+        size, self._head_bytes = self._head_bytes + size, 0
+        if size > self._limits.head_bytes and self._drop_from_large_head(count):
+            return
+        message, payload = self._messages[-1]
+        if isinstance(message, _ErrInfo):
+            # After bytes that nobody understood there are no messages any more, and the body that they broke has no end.
+            self._deaf = True
+            if self._body is not None:
+                self._body.set_exception(RequestPayloadError("broken framing"))
+            self._body = None
+        elif payload is EMPTY_PAYLOAD or payload.is_eof():
+            self._body = None
+        else:
+            self._body, self._raw_bytes = payload, 0
+            self._timer = self._loop.call_later(self._limits.body_seconds, self._body_expired)
+
+    def _drop_from_large_head(self, count: int) -> bool:
+        """Refuse the first of the newest ``count`` messages whose head is over the limit, and forget what came behind it."""
+        newest = [self._messages.pop() for _ in range(count)][::-1]
+        for at, (message, _) in enumerate(newest):
+            if isinstance(message, RawRequestMessage) and _head_size(message) > self._limits.head_bytes:
+                self._request_count -= count - at
+                self._messages.extend(newest[:at])
+                self._refuse(HeadRefused(code=431))
+                return True
+        self._messages.extend(newest)
+        return False
+
+    def _body_received(self, body: StreamReader, size: int) -> None:
+        self._raw_bytes += size
+        if body.is_eof() or body.exception() is not None:
+            self._disarm()
+            self._body = None
+        elif self._raw_bytes > self._limits.framing_bytes + 8 * body.total_bytes:
+            self._end_body(body, RequestPayloadError("more framing than body"))
+
+    def _body_expired(self) -> None:
+        self._timer = None
+        if self._body is not None and not self._body.is_eof():
+            self._end_body(self._body, BodyTimeout())
+
+    def _end_body(self, body: StreamReader, error: Exception) -> None:
+        self._disarm()
+        self._deaf = True
+        self._body = None
+        body.set_exception(error)
+
+    def _refuse(self, error: HeadRefused) -> None:
+        """Answer ``error`` after the requests that came before, then end the connection."""
+        self._disarm()
+        self._deaf = True
+        self._request_count += 1
+        self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _linger(self) -> None:
+        """Let the client read the last answer: closing at once, with its bytes unread, would send a reset that overtakes it."""
+        transport = self.transport
+        self._deaf = True
+        if transport is not None and not transport.is_closing() and transport.can_write_eof():
+            transport.write_eof()
+            self._gone = self._loop.create_future()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.linger_seconds):
+                    await self._gone
+        self.force_close()
+
+    def _process_keepalive(self) -> None:
+        if self._loop.time() < self._next_keepalive_close_time:
+            super()._process_keepalive()
+            return
+        # Within a request its own time limits count; the end of the request starts the next idle time.
+        self._keepalive_handle = None
+        if self.idle:
+            self.retire()
+
+    def _arm(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._head_expired)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _head_expired(self) -> None:
+        self._timer = None
+        if self._head_bytes:
+            self._refuse(HeadRefused(code=408))
+        else:
+            self.retire()
+
+
+def _head_size(message: RawRequestMessage) -> int:
+    return sum(len(name) + len(value) + 4 for name, value in message.raw_headers)

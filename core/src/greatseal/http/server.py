@@ -1,0 +1,58 @@
+"""The connections of one listener, and the requests that come out of them."""
+
+import asyncio
+import weakref
+from typing import Any, cast
+
+import structlog
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from greatseal.http.dispatch import Dispatcher
+from greatseal.http.protocol import HttpLimits, HttpProtocol
+
+
+class HttpServer(web.Server):
+    """Makes a protocol for every connection and a web.Request for every request.
+
+    No web.Application is in the way of a request, but each has one (the same), so that libraries that look for it work.
+    ``handshaking`` holds the accepted connections that cannot carry a request yet; once ``stopping`` is set every answer is the last
+    of its connection.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, limits: HttpLimits, log: structlog.stdlib.BoundLogger) -> None:
+        handler = cast("Any", dispatcher.handle)  # aiohttp types it for BaseRequest; ours are Requests
+        super().__init__(handler, request_factory=self._request)
+        self.log = log
+        self.stopping = False
+        self.handshaking: weakref.WeakSet[HttpProtocol] = weakref.WeakSet()
+        self._limits = limits
+        self._max_body_bytes = dispatcher.max_body_bytes
+        app = web.Application()
+        self._match_info = web.UrlMappingMatchInfo({}, app.router.add_route("*", "/{path:.*}", handler))
+        self._match_info.add_app(app)
+        self._match_info.freeze()
+
+    def __call__(self) -> HttpProtocol:
+        protocol = HttpProtocol(self, self._limits, asyncio.get_running_loop())
+        self.handshaking.add(protocol)
+        return protocol
+
+    def protocols(self) -> list[HttpProtocol]:
+        """Of the open connections."""
+        return cast("list[HttpProtocol]", self.connections)
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: RequestHandler,
+        writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> web.Request:
+        request = web.Request(message, payload, protocol, writer, task, self._loop, client_max_size=self._max_body_bytes)
+        request._match_info = self._match_info  # noqa: SLF001  # as web.Application does after its router has answered
+        return request
