@@ -1,6 +1,7 @@
 """The configuration keys of the kernel itself."""
 
 from pathlib import Path
+
 import msgspec
 
 
