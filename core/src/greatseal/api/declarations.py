@@ -37,15 +37,16 @@ class Reads(msgspec.Struct, frozen=True):
     struct: type[msgspec.Struct]
 
 
-class Secret(msgspec.Struct, frozen=True):
+class Secret:
     """A secret setting: a TOML string, ``{ file = "..." }`` or ``{ env = "..." }``. It never shows its value."""
 
-    value: str
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
 
     def __repr__(self) -> str:
         return "Secret(...)"
-
-    __str__ = __repr__
 
 
 class Schema(msgspec.Struct, frozen=True):

@@ -12,8 +12,9 @@ def base_and_issuer(server: Server) -> tuple[str, str, list[str]]:
     base, issuer = server.base_url or server.issuer, server.issuer or server.base_url
     if base is None or issuer is None:
         return "", "", ['[server] base_url: must be given (or issuer); for example base_url = "https://id.example.org"']
-    problems = [problem for key, url in (("base_url", base), ("issuer", issuer)) if (problem := _problem(key, url))]
-    return base, issuer, list(dict.fromkeys(problems))
+    given = (("base_url", server.base_url), ("issuer", server.issuer))
+    problems = [problem for key, url in given if url and (problem := _problem(key, url))]
+    return base, issuer, problems
 
 
 def _problem(key: str, url: str) -> str | None:
