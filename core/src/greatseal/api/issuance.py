@@ -138,11 +138,15 @@ class Issuer(ABC):
 
     @abstractmethod
     async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
-        """Build and lint under a throw-away key. Changes nothing; may be thrown away."""
+        """Build and lint under a throw-away key; ``names`` is the whole SAN. Changes nothing; may be thrown away.
+
+        Raises a Problem for a wish that cannot be granted, Internal when the lint finds a fault of ours.
+        """
 
     @abstractmethod
     def prepare(self, tx: Tx, draft: Draft) -> Prepared:
-        """Record serial and to-be-signed. Raises ``Refuse(SerialTaken())`` when the serial exists."""
+        """What will be signed and with which key. The inventory records it in the same transaction, and raises ``Refuse(SerialTaken())``
+        when the serial exists; an issuer writes here only what it needs besides."""
 
     @abstractmethod
     async def issue(self, prepared: Prepared) -> Issued:
@@ -202,6 +206,9 @@ class Issuance(Protocol):
     def profile(self, requested: str | None, ca_id: str | None = None) -> Profile:
         """The profile asked for, or the default. Raises InvalidProfile."""
 
+    def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
+        """Whether a new order's wishes can be granted, so that they are never ignored later. Raises BadRequest. Microseconds."""
+
     def read_csr(self, der: bytes) -> CertificateRequest:
         """Decode and check key, encoding and self-signature. Raises BadCsr."""
 
@@ -212,13 +219,16 @@ class Issuance(Protocol):
         """Names are injected, the issuer composes. Raises a Problem to refuse."""
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
-        """Record the draft as signing, in the caller's transaction."""
+        """Record the draft as signing, in the caller's transaction. Raises ``Refuse(SerialTaken())``: compose again."""
 
     async def issue(self, prepared: Prepared) -> Issued:
         """Sign. Raises Unavailable when the key cannot be used now."""
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
-        """Store the certificate as issued, tell the observers, write ``cert.issue``."""
+        """Store the certificate as issued, tell the observers, write ``cert.issue``.
+
+        Raises ``Refuse(Conflict)`` when the record is not signing any more: it was recorded or abandoned before.
+        """
 
     def abandon(self, tx: Tx, prepared: Prepared) -> None:
         """Give up a reservation whose outcome cannot be known: the record becomes unknown and counts as revoked."""

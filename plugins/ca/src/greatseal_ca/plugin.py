@@ -1,5 +1,116 @@
 """Certificate authority: root and issuing CA, profiles, CSR rules, inventory."""
 
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from greatseal import hookimpl
+from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema, Welcome
+from greatseal.api.http import Route
+from greatseal.api.issuance import FinalizeCheck, Issuer
+from greatseal.api.problems import StartProblem
+from greatseal.api.services import ISSUANCE, ServiceKey
+from greatseal.host import Host
+from greatseal_ca import health, profiles
+from greatseal_ca.authorities import Authorities
+from greatseal_ca.finalize import AuthHook, IdentifierPatterns
+from greatseal_ca.inventory import Inventory
+from greatseal_ca.issue import CertificateAuthority, X509Issuer
+from greatseal_ca.profiles import Profiles
+from greatseal_ca.routes import CaCertificates
+from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, ProfilesSettings, default_ca
+from greatseal_ca.tables import SCHEMA
+
+
+class Parts:
+    """What the hooks of one kernel share. Raises StartProblem for settings that do not go together."""
+
+    def __init__(self, host: Host) -> None:
+        listed = host.settings_list(CaSettings)
+        cas = {ca.id: ca for ca in listed}
+        configured = host.settings_by_key(ProfileSettings)
+        default, wrong = default_ca(listed)
+        if wrong := [*wrong, *profiles.problems(cas, configured)]:
+            raise StartProblem(*wrong)
+        self.profiles = Profiles(cas, configured, host.settings_by_key(IssueAs))
+        self.authorities = Authorities(cas, default)
+        self.inventory = Inventory()
+        self.issuance = CertificateAuthority(host, self.profiles, self.authorities, self.inventory)
+
 
 class Plugin:
     """Certificate authority: root and issuing CA, profiles, CSR rules, inventory."""
+
+    def __init__(self) -> None:
+        self._parts: Parts | None = None
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [
+            Owns("ca[]", CaSettings),
+            Owns("profiles", ProfilesSettings),
+            Owns("profiles.*", ProfileSettings),
+            Reads("profiles.*", IssueAs),
+        ]
+
+    @hookimpl
+    def schemas(self) -> Sequence[Schema]:
+        return [SCHEMA]
+
+    @hookimpl
+    def audit_events(self) -> Sequence[EventType]:
+        return [
+            EventType("ca.created", "ca", "A root or issuing certificate was made at the first start."),
+            EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
+            EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
+        ]
+
+    @hookimpl
+    def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
+        return {ISSUANCE: lambda: self._shared(host).issuance}
+
+    @hookimpl
+    def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
+        settings = self._shared(host).profiles.settings
+        return [IdentifierPatterns(settings), AuthHook(settings, host.scripts)]
+
+    @hookimpl
+    def issuers(self, host: Host) -> Sequence[Issuer]:
+        return [X509Issuer(host, self._shared(host).authorities)]
+
+    @hookimpl
+    def routes(self, host: Host) -> Sequence[Route]:
+        return CaCertificates(self._shared(host).authorities).routes()
+
+    @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        used = self._shared(host).profiles.issue_as()
+        return [
+            f"[profiles.{profile}] issue_as: no enabled plugin issues {name!r}; enable the one that does"
+            for name, profile in used.items()
+            if name not in host.components(Issuer)
+        ]
+
+    @hookimpl
+    def lifespans(self, host: Host) -> Sequence[Lifespan]:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[None]:
+            parts = self._shared(host)
+            await parts.authorities.open(host, parts.inventory)
+            yield
+
+        return [Lifespan(name="ca", open=opened)]
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        return health.checks(host, self._shared(host).authorities)
+
+    @hookimpl
+    def welcome(self, host: Host) -> Sequence[Welcome]:
+        paths = [host.state_dir / "ca" / ca_id / "root.pem" for ca_id in self._shared(host).authorities.ids]
+        return [Welcome(title="Trust the certificates of this CA", lines=lambda: [str(path) for path in paths])]
+
+    def _shared(self, host: Host) -> Parts:
+        if self._parts is None:
+            self._parts = Parts(host)
+        return self._parts

@@ -1,0 +1,99 @@
+"""Every CA of this service, opened: what issuing takes from it."""
+
+from collections.abc import Mapping, Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+
+from greatseal.api.issuance import IssuanceRequest
+from greatseal.api.store import Tx
+from greatseal.host import Host
+from greatseal_ca import files
+from greatseal_ca.authority import Authority, open_sealed, write_public
+from greatseal_ca.build import Composer, LeafExtensions, Template
+from greatseal_ca.csr import wished_common_name
+from greatseal_ca.inventory import Inventory, as_pem, keep_chain
+from greatseal_ca.lint import Expected, lint
+from greatseal_ca.names import subject
+from greatseal_ca.settings import CaSettings
+from greatseal_ca.validity import Window, moment_of
+
+
+class Issuing:
+    """One CA, ready to compose and sign."""
+
+    def __init__(self, authority: Authority, ca: CaSettings) -> None:
+        self.ca_id = authority.ca_id
+        self.signer = authority.signer
+        self.certificate = authority.certificate
+        self.chain = authority.chain
+        self.root = x509.load_der_x509_certificate(authority.chain[-1])
+        begin, end = (moment_of(when) for when in (self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc))
+        self.window = Window(begin, end, capped=ca.enforce_validity_cap)
+        self._composer = Composer(authority.signer.info.algorithm, ca.hash_alg)
+        self._extensions = LeafExtensions(self.certificate, crl_url=ca.crl_url, ocsp_url=ca.ocsp_url)
+
+    def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes, now: int) -> tuple[bytes, int, int]:
+        """The linted to-be-signed part with its notBefore and notAfter. Raises a Problem."""
+        profile = request.profile
+        begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
+        key: CertificatePublicKeyTypes = request.csr.csr.public_key()
+        name = subject(request.identifiers, wished_common_name(request.csr))
+        template = Template(
+            issuer=self.certificate.subject,
+            subject=name,
+            public_key=key,
+            serial=serial,
+            not_before=begin,
+            not_after=end,
+            extensions=self._extensions.of(key, names, profile.eku, empty_subject=not name.rdns),
+        )
+        copy = self._composer.copy(template)
+        expected = Expected(
+            issuer=self.certificate,
+            issuer_key_id=self._extensions.authority_key.key_identifier or b"",
+            algorithm=self._composer.algorithm,
+            spki=request.csr.spki,
+            names=frozenset(names),
+            eku=profile.eku,
+            longest_days=self.window.days(profile.validity_days, begin),
+        )
+        lint(copy, expected)
+        return copy.tbs_certificate_bytes, begin, end
+
+
+class Authorities:
+    """The CAs by id. They are opened by the plugin's lifespan."""
+
+    def __init__(self, settings: Mapping[str, CaSettings], default_id: str) -> None:
+        self._settings = settings
+        self._open: dict[str, Issuing] = {}
+        self.ids = tuple(settings)
+        self.default_id = default_id
+
+    async def open(self, host: Host, inventory: Inventory) -> None:
+        """Load or make every CA, and show its root certificate under the state folder. Raises StartProblem."""
+        for ca_id, ca in self._settings.items():
+            authority = await _authority(host, ca)
+            self._open[ca_id] = Issuing(authority, ca)
+            await host.db.write(_keep_chain, authority.chain)
+            inventory.knows(authority.chain)
+            write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(authority.chain[-1:]))
+
+    def of(self, ca_id: str) -> Issuing:
+        """The CA of that id, which is one of :attr:`ids`."""
+        return self._open[ca_id]
+
+    def all(self) -> tuple[Issuing, ...]:
+        """Every CA that is open."""
+        return tuple(self._open.values())
+
+
+async def _authority(host: Host, ca: CaSettings) -> Authority:
+    if ca.key_file and ca.cert_file:
+        return await files.Files(host, ca, ca.key_file, ca.cert_file).open()
+    return await open_sealed(host, ca)
+
+
+def _keep_chain(tx: Tx, chain: tuple[bytes, ...]) -> None:
+    keep_chain(tx, chain)

@@ -1,0 +1,159 @@
+"""Certificate authorities: a root and an issuing CA under it, made at the first start or brought as files."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
+from sqlalchemy import select
+
+from greatseal import faults
+from greatseal.api.audit import AuditEvent
+from greatseal.api.keys import KeyRing, Signer
+from greatseal.api.problems import StartProblem
+from greatseal.api.store import Tx
+from greatseal.db.tables import insert_new, param
+from greatseal.host import Host
+from greatseal_ca import names
+from greatseal_ca.build import Composer, Template, assemble, ca_extensions, draw_serial
+from greatseal_ca.settings import CaSettings
+from greatseal_ca.tables import authority
+from greatseal_ca.validity import BACKDATE, DAY, SECOND, moment_of
+
+FIRST = 1
+"""The generation of the first certificate of a role."""
+
+_FIND = select(authority.c.kid, authority.c.der).where(
+    authority.c.ca_id == param("ca_id"), authority.c.role == param("role"), authority.c.generation == FIRST
+)
+_KEEP = insert_new(authority)
+
+
+class Authority(msgspec.Struct, frozen=True, kw_only=True):
+    """A CA that can sign. ``chain`` begins with its own certificate and ends with the root's."""
+
+    ca_id: str
+    signer: Signer
+    certificate: x509.Certificate
+    chain: tuple[bytes, ...]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A CA certificate of one role with its key."""
+
+    signer: Signer
+    certificate: x509.Certificate
+
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.DER)
+
+
+async def open_sealed(host: Host, ca: CaSettings) -> Authority:
+    """The CA whose keys are sealed in the database; what is missing of it is made. Several processes may do this at once."""
+    root = await open_root(host, ca)
+    issuing = await _open(host, ca, "issuing", root)
+    return Authority(ca_id=ca.id, signer=issuing.signer, certificate=issuing.certificate, chain=(issuing.der, root.der))
+
+
+async def open_root(host: Host, ca: CaSettings) -> Made:
+    """The root of a CA that was made here."""
+    return await _open(host, ca, "root", None)
+
+
+def write_public(path: Path, text: str) -> None:
+    """Write a file for people, whole or not at all, unless it says the same already."""
+    if path.exists() and path.read_text(encoding="ascii") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="ascii")
+    fresh.chmod(0o644)
+    fresh.replace(path)
+
+
+async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> x509.Certificate:
+    """A CA certificate for the key of ``subject``: of a root without ``issuer``, else of the issuing CA under it."""
+    key = _public_key(subject.info.spki)
+    name = _subject(ca, "issuing" if issuer else "root", subject.info.spki)
+    begin = _begin(host, issuer)
+    end = begin + ca.ca_validity_years * 365 * DAY - SECOND
+    signer = issuer.signer if issuer else subject
+    composer = Composer(signer.info.algorithm, ca.hash_alg)
+    template = Template(
+        issuer=issuer.certificate.subject if issuer else name,
+        subject=name,
+        public_key=key,
+        serial=draw_serial(),
+        not_before=begin,
+        not_after=min(end, moment_of(issuer.certificate.not_valid_after_utc)) if issuer else end,
+        extensions=ca_extensions(key, issuer.certificate if issuer else None, path_length=0 if issuer else None),
+    )
+    tbs = composer.copy(template).tbs_certificate_bytes
+    return x509.load_der_x509_certificate(assemble(tbs, await signer.sign(tbs, hash_alg=composer.hash_alg)))
+
+
+async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> Made:
+    ring = host.keys.ring(f"ca:{ca.id}:{role}")
+    found = await host.db.read(_find, ca.id, role)
+    if found is None:
+        found = await _make(host, ca, role, issuer, ring)
+    kid, der = found
+    signer = next((one for one in ring.all() if one.info.kid == kid), None)
+    if signer is None:
+        raise StartProblem(
+            f"[ca] {ca.id}: the key {kid} of the {role} certificate is not in the database; restore database and cluster key"
+        )
+    if signer.info.algorithm != ca.key_type:
+        host.log.warning("key_type is for new CAs", ca=ca.id, role=role, key_type=ca.key_type, actual=signer.info.algorithm)
+    return Made(signer=signer, certificate=x509.load_der_x509_certificate(der))
+
+
+async def _make(host: Host, ca: CaSettings, role: str, issuer: Made | None, ring: KeyRing) -> tuple[str, bytes]:
+    """Key, then certificate; a start that was killed in between is finished by the next one with the key that it left."""
+    signer = ring.active
+    if signer is None or signer.info.algorithm != ca.key_type:
+        signer = await ring.make(ca.key_type)
+    faults.point(f"ca.{role}.key_made")
+    made = await sign_ca(host, ca, signer, issuer)
+    kid, der = await host.db.write(_keep, ca.id, role, signer.info.kid, made.public_bytes(Encoding.DER))
+    faults.point(f"ca.{role}.recorded")
+    if kid != signer.info.kid:  # another process was first: its certificate counts, our key was never used
+        await ring.revoke(signer.info.kid)
+    return kid, der
+
+
+def _find(tx: Tx, ca_id: str, role: str) -> tuple[str, bytes] | None:
+    row = tx.one(_FIND, ca_id=ca_id, role=role)
+    return (row.kid, bytes(row.der)) if row else None
+
+
+def _keep(tx: Tx, ca_id: str, role: str, kid: str, der: bytes) -> tuple[str, bytes]:
+    """The certificate of the role from now on: ours, or the one that was there."""
+    if tx.count(_KEEP, ca_id=ca_id, role=role, generation=FIRST, kid=kid, der=der, created_at=tx.now):
+        tx.audit(AuditEvent(event_type="ca.created", service="ca", detail=f"{role} certificate of CA {ca_id}, key {kid}"))
+    found = _find(tx, ca_id, role)
+    assert found is not None
+    return found
+
+
+def _subject(ca: CaSettings, role: str, spki: bytes) -> x509.Name:
+    """Configured, or with a piece of the key's digest, so that two installations never share a name."""
+    if ca.common_name:
+        common = f"{ca.common_name[:59]} Root" if role == "root" else ca.common_name
+    else:
+        common = f"Greatseal {role.title()} CA {hashlib.sha256(spki).hexdigest()[:8]}"
+    return x509.Name([*([names.organization(ca.organization)] if ca.organization else []), names.common_name(common)])
+
+
+def _begin(host: Host, issuer: Made | None) -> int:
+    now = host.clock.now()
+    begin = now - now % SECOND - BACKDATE
+    return max(begin, moment_of(issuer.certificate.not_valid_before_utc)) if issuer else begin
+
+
+def _public_key(spki: bytes) -> CertificatePublicKeyTypes:
+    return load_der_public_key(spki)  # type: ignore[return-value]  # a ring makes only keys of CA types

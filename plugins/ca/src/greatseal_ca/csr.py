@@ -1,0 +1,132 @@
+"""Certificate requests (RFC 2986) as strangers send them: what is read, what is refused, what is not heeded.
+
+Only key and names are taken. All other wishes of a request (usages, unknown extensions, attributes) are ignored: the profile decides.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from greatseal.api.acme import BadCsr, Identifier
+from greatseal.api.issuance import CertificateRequest
+from greatseal.jose.jwk import thumbprint_of, weak_rsa_reason
+from greatseal_ca import der
+from greatseal_ca.names import common_name_identifier, identifier_of
+
+MAX_CSR_BYTES = 64 * 1024
+_SHOWN = 5
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+# What cryptography raises for encodings that it cannot read; it parses lazily, so any access may raise.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    UnsupportedAlgorithm,
+    InvalidSignature,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+
+
+def read_csr(data: bytes) -> CertificateRequest:
+    """The request with its key, self-signature and names checked. Raises BadCsr that says which rule is broken."""
+    if len(data) > MAX_CSR_BYTES:
+        raise BadCsr(f"the CSR has {len(data)} bytes; at most {MAX_CSR_BYTES} are read")
+    if data.startswith(b"-----"):
+        raise BadCsr("the CSR is PEM; send its DER, in base64url")
+    try:
+        return _read(x509.load_der_x509_csr(data), data)
+    except _UNREADABLE:
+        raise BadCsr("the CSR is not a valid DER PKCS#10 certificate request") from None
+
+
+def match(request: CertificateRequest, identifiers: Sequence[Identifier]) -> None:
+    """The names of the request are exactly those of the order (RFC 8555 s7.4), else BadCsr."""
+    ordered = set(identifiers)
+    if request.names == ordered:
+        return
+    parts = []
+    if missing := ordered - request.names:
+        parts.append(f"the order has {_listing(missing)}, which the CSR does not name")
+    if foreign := request.names - ordered:
+        parts.append(f"the CSR names {_listing(foreign)}, which the order does not have")
+    raise BadCsr("; ".join(parts))
+
+
+def wished_common_name(request: CertificateRequest) -> str | None:
+    """The request's common name, when it has one."""
+    found = request.csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else None
+
+
+def _read(csr: x509.CertificateSigningRequest, data: bytes) -> CertificateRequest:
+    key = csr.public_key()
+    spki = _checked_key(csr, key)
+    _check_signature(csr)
+    names = _names(csr)
+    return CertificateRequest(der=data, spki=spki, thumbprint=_thumbprint(key), names=names, csr=csr)
+
+
+def _checked_key(csr: x509.CertificateSigningRequest, key: PublicKeyTypes) -> bytes:
+    """The SubjectPublicKeyInfo of an acceptable key."""
+    match key:
+        case rsa.RSAPublicKey():
+            numbers = key.public_numbers()
+            if reason := weak_rsa_reason(numbers.n, numbers.e):
+                raise BadCsr(f"the key of the CSR is not accepted: {reason}")
+        case ec.EllipticCurvePublicKey():
+            if not isinstance(key.curve, _CURVES):
+                raise BadCsr("the key of the CSR is on a curve that is not accepted; use P-256, P-384 or P-521")
+        case ed25519.Ed25519PublicKey() | mldsa.MLDSA44PublicKey() | mldsa.MLDSA65PublicKey() | mldsa.MLDSA87PublicKey():
+            pass
+        case _:
+            raise BadCsr("the key of the CSR is of a type that is not accepted; use RSA, ECDSA, Ed25519 or ML-DSA")
+    spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    # cryptography reads explicit curve parameters, and other odd forms, as the key that they describe; written again they must be the same.
+    if der.children(csr.tbs_certrequest_bytes)[2] != spki:
+        raise BadCsr("the key of the CSR is not in its usual encoding: a named curve, an uncompressed point, no additions")
+    return spki
+
+
+def _check_signature(csr: x509.CertificateSigningRequest) -> None:
+    used = csr.signature_hash_algorithm
+    if isinstance(used, hashes.MD5 | hashes.SHA1 | hashes.SHA224):
+        raise BadCsr(f"the CSR is signed with {used.name}; use SHA-256 or better")
+    if not csr.is_signature_valid:
+        raise BadCsr("the CSR's signature does not verify with its key")
+
+
+def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
+    extensions = csr.extensions
+    for extension in extensions:
+        if isinstance(extension.value, x509.BasicConstraints) and extension.value.ca:
+            raise BadCsr("the CSR asks for a CA certificate (basicConstraints CA:TRUE)")
+    named = [one for extension in extensions if isinstance(extension.value, x509.SubjectAlternativeName) for one in extension.value]
+    try:
+        names = {identifier_of(one) for one in named}
+    except ValueError as error:
+        raise BadCsr(f"the CSR's subjectAltName holds {error}") from None
+    for attribute in csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
+        if isinstance(attribute.value, str) and (asked := common_name_identifier(attribute.value, alone=not named)):
+            names.add(asked)
+    if not names:
+        raise BadCsr("the CSR names nothing: give the identifiers of the order in its subjectAltName")
+    return frozenset(names)
+
+
+def _thumbprint(key: PublicKeyTypes) -> str:
+    return thumbprint_of(key)  # type: ignore[arg-type]  # _checked_key let only types of this union through
+
+
+def _listing(identifiers: AbstractSet[Identifier]) -> str:
+    shown = [f"{one.type}:{one.value}" for one in sorted(identifiers)[:_SHOWN]]
+    more = len(identifiers) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,187 @@
+"""A CA whose key and certificates are files: brought by the operator, or made into the named places at the first start."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast, get_args
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from greatseal import faults
+from greatseal.api.problems import StartProblem
+from greatseal.host import Host
+from greatseal_ca.algorithms import make_key
+from greatseal_ca.authority import Authority, open_root, sign_ca
+from greatseal_ca.inventory import as_pem
+from greatseal_ca.settings import CaSettings
+from greatseal_ca.signers import FileSigner
+from greatseal_ca.validity import SECOND, as_datetime
+
+
+class Files:
+    """The key_file and cert_file of one CA."""
+
+    def __init__(self, host: Host, ca: CaSettings, key_file: Path, cert_file: Path) -> None:
+        self.host = host
+        self.ca = ca
+        self.key_file = key_file
+        self.cert_file = cert_file
+        self._fresh = cert_file.with_name(f"{cert_file.name}.new")
+
+    async def open(self) -> Authority:
+        """Make what is missing, then load and check. Raises StartProblem."""
+        async with _locked(self.key_file.parent):
+            if not self.key_file.exists() and not self.cert_file.exists():
+                await self._make()
+            elif self.key_file.exists() and not self.cert_file.exists() and self._fresh.exists():
+                self._fresh.rename(self.cert_file)  # a start was killed between the two
+        for present, absent in ((self.key_file, self.cert_file), (self.cert_file, self.key_file)):
+            if present.exists() and not absent.exists():
+                raise self._problem(f"{present} is there without {absent}; bring the other file, or remove this one to have both made")
+        return self._load()
+
+    async def _make(self) -> None:
+        """The certificate under another name, then the key, then the certificate under its own: a kill leaves what can be finished."""
+        root = await open_root(self.host, self.ca)
+        key = make_key(self.ca.key_type)
+        signer = FileSigner(key, purpose=self._purpose, created_at=self.host.clock.now())
+        certificate = await sign_ca(self.host, self.ca, signer, root)
+        self.cert_file.parent.mkdir(parents=True, exist_ok=True)
+        _write(self._fresh, as_pem([certificate.public_bytes(Encoding.DER), root.der]).encode(), 0o644)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, self._encryption())
+        half = self.key_file.with_name(f"{self.key_file.name}.new")
+        _write(half, private, 0o600)
+        half.rename(self.key_file)
+        faults.point("ca.files.key_made")
+        self._fresh.rename(self.cert_file)
+
+    def _load(self) -> Authority:
+        certificates = self._certificates()
+        key = self._key()
+        try:
+            signer = FileSigner(key, purpose=self._purpose, created_at=int(self.key_file.stat().st_mtime) * SECOND)
+        except ValueError as error:
+            raise self._problem(f"{self.key_file}: {error}") from None
+        self._check(certificates, signer)
+        chain = tuple(one.public_bytes(Encoding.DER) for one in certificates)
+        return Authority(ca_id=self.ca.id, signer=signer, certificate=certificates[0], chain=chain)
+
+    def _certificates(self) -> list[x509.Certificate]:
+        try:
+            return x509.load_pem_x509_certificates(self.cert_file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise self._problem(f"{self.cert_file} cannot be read as PEM certificates: {error}") from None
+
+    def _key(self) -> CertificateIssuerPrivateKeyTypes:
+        _check_private(self)
+        data = self._bytes(self.key_file)
+        password = self._password()
+        encrypted = b"ENCRYPTED" in data
+        if self.ca.require_encrypted_key and not encrypted:
+            raise self._problem(f"{self.key_file} is not encrypted, and require_encrypted_key asks for that")
+        if encrypted and password is None:
+            raise self._problem(f"{self.key_file} is encrypted; give key_password_file")
+        try:
+            key = load_pem_private_key(data, password if encrypted else None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise self._problem(f"{self.key_file} holds no PEM private key, or the password is another") from None
+        if not isinstance(key, get_args(CertificateIssuerPrivateKeyTypes)):
+            raise self._problem(f"{self.key_file}: a key of this type cannot sign certificates")
+        return cast("CertificateIssuerPrivateKeyTypes", key)
+
+    def _check(self, certificates: list[x509.Certificate], signer: FileSigner) -> None:
+        own = certificates[0]
+        if own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != signer.info.spki:
+            raise self._problem(f"{self.cert_file}: the first certificate is for another key than {self.key_file}")
+        for certificate in certificates:
+            if reason := _unfit(certificate, self.host.clock.now()):
+                raise self._problem(f"{self.cert_file}: {certificate.subject.rfc4514_string()}: {reason}")
+        for child, parent in zip(certificates, [*certificates[1:], certificates[-1]], strict=True):
+            try:
+                child.verify_directly_issued_by(parent)
+            except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+                name, other = child.subject.rfc4514_string(), parent.subject.rfc4514_string()
+                reason = "the root is missing at the end" if child is parent else f"{name} was not issued by {other}, which follows it"
+                raise self._problem(f"{self.cert_file}: {reason}; the order is issuing CA first, root last") from None
+
+    def _encryption(self) -> KeySerializationEncryption:
+        password = self._password()
+        return BestAvailableEncryption(password) if password else NoEncryption()
+
+    def _password(self) -> bytes | None:
+        path = self.ca.key_password_file
+        return self._bytes(path).removesuffix(b"\n") if path else None
+
+    def _bytes(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise self._problem(f"{path} cannot be read: {error.strerror}") from None
+
+    @property
+    def _purpose(self) -> str:
+        return f"ca:{self.ca.id}:issuing"
+
+    def _problem(self, what: str) -> StartProblem:
+        return StartProblem(f"[ca] {self.ca.id}: {what}")
+
+
+def _unfit(certificate: x509.Certificate, now: int) -> str | None:
+    """Why the certificate is not that of a CA that can issue now."""
+    when = as_datetime(now)
+    if certificate.not_valid_after_utc.replace(tzinfo=None) < when:
+        return f"expired on {certificate.not_valid_after_utc:%Y-%m-%d}; renew the CA certificate"
+    if certificate.not_valid_before_utc.replace(tzinfo=None) > when:
+        return f"is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on; check the clock"
+    try:
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound as error:
+        return f"has no extension {error.oid.dotted_string}; a CA certificate has basicConstraints and keyUsage"
+    except ValueError:
+        return "has extensions that cannot be read"
+    if not constraints.ca or not usage.key_cert_sign:
+        return "is no CA certificate (basicConstraints CA:TRUE, keyUsage keyCertSign)"
+    return None
+
+
+def _check_private(files: Files) -> None:
+    mode = files.key_file.stat().st_mode
+    if mode & 0o077:
+        raise StartProblem(f"[ca] {files.ca.id}: {files.key_file} can be read by others; run chmod 600 {files.key_file}")
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """A new file with its mode from the first byte on, on the disk before this returns."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@asynccontextmanager
+async def _locked(folder: Path) -> AsyncIterator[None]:
+    """Under the folder's lock, so that two processes do not both make a CA."""
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103  # at the start nothing else waits for the loop
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        await asyncio.to_thread(fcntl.flock, descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,43 @@
+"""What /readyz and doctor say about the CAs."""
+
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+
+from greatseal.api.declarations import Check, CheckResult
+from greatseal.host import Host
+from greatseal_ca.authorities import Authorities
+from greatseal_ca.validity import SECOND
+
+SOON = timedelta(days=90)
+"""From then on doctor warns that a CA certificate ends."""
+
+PROBE = b"greatseal readiness probe"
+
+
+def checks(host: Host, authorities: Authorities) -> list[Check]:
+    """Keys and lifetimes for readiness, an end that comes near for doctor alone."""
+
+    async def keys() -> CheckResult:
+        for issuing in authorities.all():
+            await issuing.signer.sign(PROBE)
+        return _result(_ended(host, authorities, timedelta()), f"{len(authorities.all())} can sign")
+
+    async def lifetimes() -> CheckResult:
+        return _result(_ended(host, authorities, SOON), f"no CA certificate ends within {SOON.days} days")
+
+    return [Check(name="ca", run=keys), Check(name="ca-lifetime", run=lifetimes, ready=False)]
+
+
+def _ended(host: Host, authorities: Authorities, ahead: timedelta) -> list[str]:
+    now = datetime.fromtimestamp(host.clock.now() // SECOND, UTC)
+    return [
+        f"{issuing.ca_id}: {certificate.subject.rfc4514_string()} ends {certificate.not_valid_after_utc:%Y-%m-%d}; renew it"
+        for issuing in authorities.all()
+        for certificate in map(x509.load_der_x509_certificate, issuing.chain)
+        if certificate.not_valid_after_utc <= now + ahead
+    ]
+
+
+def _result(wrong: list[str], well: str) -> CheckResult:
+    return CheckResult(ok=not wrong, detail="; ".join(wrong) or well)

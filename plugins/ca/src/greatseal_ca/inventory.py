@@ -1,0 +1,192 @@
+"""The inventory: every certificate from before it is signed (security invariants I1, I2, I9)."""
+
+import hashlib
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import select, update
+
+from greatseal import faults
+from greatseal.api.audit import AuditEvent
+from greatseal.api.issuance import Certificate, Draft, Issued, Prepared, SerialTaken
+from greatseal.api.problems import Conflict
+from greatseal.api.store import Refuse, Row, Tx
+from greatseal.db.tables import insert_new, param
+from greatseal_ca.der import elements
+from greatseal_ca.tables import certificate, chain
+
+_KEEP = insert_new(
+    certificate,
+    *(certificate.c[name] for name in (
+        "id", "status", "ca_id", "issue_as", "kid", "profile", "serial", "account_id", "order_id", "spki_sha256", "not_before", "not_after",
+        "created_at", "tbs",
+    )),
+)  # fmt: skip
+_KEEP_CHAIN = insert_new(chain)
+_CHAIN = select(chain.c.certificates).where(chain.c.id == param("id"))
+_FIND = select(certificate).where(certificate.c.id == param("id"))
+_SIGNING = _FIND.where(certificate.c.status == "signing")
+_ISSUE = (
+    update(certificate)
+    .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
+    .values(
+        status="issued",
+        serial=param("serial"),
+        issued_at=param("issued_at"),
+        tbs=None,
+        der=param("der"),
+        chain_id=param("chain_id"),
+        media_type=param("media_type"),
+    )
+    .returning(*certificate.c)
+)
+_GIVE_UP = (
+    update(certificate)
+    .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
+    .values(status="unknown")
+    .returning(certificate.c.serial)
+)
+
+
+class Inventory:
+    """The records of certificates. ``known`` are chains that were kept at the start, so that no issuance writes them again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, ...], str] = {}
+        self._by_id: dict[str | None, tuple[bytes, ...]] = {None: ()}
+
+    def knows(self, certificates: tuple[bytes, ...]) -> None:
+        """The chain is in the database."""
+        id = chain_id(certificates)
+        self._known[certificates] = id
+        self._by_id[id] = certificates
+
+    def reserve(self, tx: Tx, draft: Draft, prepared: Prepared) -> None:
+        """Record a draft as signing. Raises ``Refuse(SerialTaken())`` when its serial exists."""
+        request = draft.request
+        added = tx.count(
+            _KEEP,
+            id=draft.id,
+            status="signing",
+            ca_id=prepared.ca_id,
+            issue_as=prepared.issue_as,
+            kid=prepared.kid,
+            profile=request.profile.id,
+            serial=_hex(prepared.serial),
+            account_id=request.account.id if request.account else None,
+            order_id=request.order_id,
+            spki_sha256=hashlib.sha256(request.csr.spki).digest(),
+            not_before=draft.not_before,
+            not_after=draft.not_after,
+            created_at=tx.now,
+            tbs=prepared.tbs,
+        )
+        if not added:
+            raise Refuse(SerialTaken("the drawn serial number exists"))
+        faults.point("ca.reserve.recorded")
+
+    def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
+        """Store the certificate. Raises ``Refuse(Conflict)`` when somebody decided about the reservation before."""
+        row = tx.one(
+            _ISSUE,
+            the_id=prepared.id,
+            serial=_hex(issued.serial),
+            issued_at=tx.now,
+            der=issued.der,
+            chain_id=self._known.get(issued.chain) or keep_chain(tx, issued.chain),
+            media_type=issued.media_type,
+        )
+        if row is None:
+            raise Refuse(Conflict("the reservation is not signing any more"))
+        tx.audit(
+            AuditEvent(
+                event_type="cert.issue",
+                service="ca",
+                principal=row.account_id,
+                detail=f"serial {row.serial} of CA {row.ca_id} under profile {row.profile}, certificate {row.id}",
+            )
+        )
+        faults.point("ca.record.stored")
+        return _certificate(row, issued.chain)
+
+    def give_up(self, tx: Tx, prepared: Prepared) -> bool:
+        """From signing to unknown; False when it was not signing."""
+        row = tx.one(_GIVE_UP, the_id=prepared.id)
+        if row is None:
+            return False
+        tx.audit(
+            AuditEvent(
+                event_type="cert.unknown",
+                service="ca",
+                outcome="failure",
+                detail=f"serial {row.serial} of CA {prepared.ca_id}: whether it was signed is not known; it counts as revoked",
+            )
+        )
+        return True
+
+    def reserved(self, tx: Tx, id: str) -> Prepared | None:
+        """The reservation of that id, as long as it is signing."""
+        row = tx.one(_SIGNING, id=id)
+        if row is None:
+            return None
+        return Prepared(id=row.id, issue_as=row.issue_as, ca_id=row.ca_id, kid=row.kid, serial=_bytes(row.serial), tbs=bytes(row.tbs))
+
+    def find(self, tx: Tx, id: str) -> Certificate | None:
+        """The record of that id."""
+        row = tx.one(_FIND, id=id)
+        if row is None:
+            return None
+        certificates = self._by_id.get(row.chain_id)
+        return _certificate(row, _stored_chain(tx, row.chain_id) if certificates is None else certificates)
+
+
+def keep_chain(tx: Tx, certificates: Sequence[bytes]) -> str | None:
+    """Store a chain, unless it is there; its id."""
+    if not certificates:
+        return None
+    id = chain_id(certificates)
+    tx.run(_KEEP_CHAIN, id=id, certificates=b"".join(certificates))
+    return id
+
+
+def chain_id(certificates: Sequence[bytes]) -> str:
+    """The id under which a chain is kept."""
+    return hashlib.sha256(b"".join(certificates)).hexdigest()
+
+
+def as_pem(certificates: Sequence[bytes]) -> str:
+    """Certificates in PEM, one after the other."""
+    return "".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM).decode() for der in certificates)
+
+
+def _stored_chain(tx: Tx, id: str) -> tuple[bytes, ...]:
+    row = tx.one(_CHAIN, id=id)
+    assert row is not None, "a certificate is recorded with its chain"
+    return tuple(elements(bytes(row.certificates)))
+
+
+def _certificate(row: Row, certificates: tuple[bytes, ...]) -> Certificate:
+    return Certificate(
+        id=row.id,
+        status=row.status,
+        ca_id=row.ca_id,
+        profile=row.profile,
+        serial=_bytes(row.serial),
+        account_id=row.account_id,
+        order_id=row.order_id,
+        spki_sha256=bytes(row.spki_sha256),
+        not_before=row.not_before,
+        not_after=row.not_after,
+        der=row.der if row.der is None else bytes(row.der),
+        chain=certificates,
+        media_type=row.media_type or "",
+    )
+
+
+def _hex(serial: bytes | None) -> str | None:
+    return serial.hex() if serial else None
+
+
+def _bytes(serial: str | None) -> bytes | None:
+    return bytes.fromhex(serial) if serial else None

@@ -1,0 +1,97 @@
+"""Names of certificates: identifiers of orders, general names, and the subject built from them."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+
+from cryptography import x509
+from cryptography.x509.name import _ASN1Type  # the only door to the string type of a name attribute
+from cryptography.x509.oid import NameOID
+
+from greatseal.api.acme import Identifier
+from greatseal.api.problems import Internal
+
+MAX_NAME = 253
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOSTNAME = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+# X.680 41.4
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,\-./:=?]*", re.ASCII)
+# RFC 5280 appendix A: ub-common-name
+MAX_COMMON_NAME = 64
+
+
+def is_hostname(name: str) -> bool:
+    """Whether ``name`` is a DNS name in canonical form: lower-case letters, digits, hyphens; ``*`` only as the first label."""
+    return len(name) <= MAX_NAME and _HOSTNAME.fullmatch(name) is not None
+
+
+def identifier_of(name: x509.GeneralName) -> Identifier:
+    """The identifier that a general name of a request stands for. Raises ValueError for one that an order cannot hold."""
+    match name:
+        case x509.DNSName(value=value):
+            if not is_hostname(value.lower()):
+                raise ValueError("a dNSName that is no host name")
+            return Identifier("dns", value.lower())
+        case x509.IPAddress(value=ipaddress.IPv4Address() | ipaddress.IPv6Address() as value):
+            return Identifier("ip", str(value))
+        case x509.RFC822Name(value=value):
+            local, _, domain = value.rpartition("@")
+            if not local or not is_hostname(domain.lower()) or not value.isprintable() or " " in value:
+                raise ValueError("an rfc822Name that is no address")
+            return Identifier("email", f"{local}@{domain.lower()}")
+        case _:
+            raise ValueError(f"a name of the kind {type(name).__name__}, which no order holds")
+
+
+def common_name_identifier(value: str, *, alone: bool) -> Identifier | None:
+    """What a common name asks for: a host name or an address, else nothing, for it is some other text.
+
+    ``alone`` tells that the request has no other name; only then a single label is a host name (and not, for example, a first name).
+    """
+    name = value.lower()
+    try:
+        return Identifier("ip", str(ipaddress.ip_address(name)))
+    except ValueError:
+        pass
+    return Identifier("dns", name) if is_hostname(name) and (alone or "." in name) else None
+
+
+def general_name(identifier: Identifier) -> x509.GeneralName:
+    """The subject alternative name of an identifier. Raises Internal for a type that nothing here certifies."""
+    match identifier.type:
+        case "dns":
+            return x509.DNSName(identifier.value)
+        case "ip":
+            return x509.IPAddress(ipaddress.ip_address(identifier.value))
+        case "email":
+            return x509.RFC822Name(identifier.value)
+        case other:
+            raise Internal(cause=f"an identifier of type {other!r} reached the certificate authority")
+
+
+def alternative_names(identifiers: Iterable[Identifier], injected: Sequence[x509.GeneralName]) -> tuple[x509.GeneralName, ...]:
+    """The names of a certificate, each once, those of the order first."""
+    return tuple(dict.fromkeys([*map(general_name, identifiers), *injected]))
+
+
+def subject(identifiers: Sequence[Identifier], wished: str | None) -> x509.Name:
+    """The subject: the wished common name when it is an identifier, else the first DNS name that is short enough, else empty."""
+    names = [one.value for one in identifiers if one.type == "dns" and len(one.value) <= MAX_COMMON_NAME]
+    if wished and wished.lower() in names:
+        return x509.Name([common_name(wished.lower())])
+    return x509.Name([common_name(names[0])] if names else [])
+
+
+def common_name(value: str) -> x509.NameAttribute[str]:
+    """A commonName: PrintableString where its characters allow, else UTF8String (CA document, log content rule 3)."""
+    return x509.NameAttribute(NameOID.COMMON_NAME, value, string_type(value))
+
+
+def organization(value: str) -> x509.NameAttribute[str]:
+    """An organizationName with the string type of :func:`common_name`."""
+    return x509.NameAttribute(NameOID.ORGANIZATION_NAME, value, string_type(value))
+
+
+def string_type(value: str) -> _ASN1Type:
+    """The string type that ``value`` is written as."""
+    return _ASN1Type.PrintableString if _PRINTABLE.fullmatch(value) else _ASN1Type.UTF8String

@@ -1,0 +1,69 @@
+"""Profiles by CA, and which one an order gets (draft-ietf-acme-profiles)."""
+
+from collections.abc import Mapping
+
+from greatseal.api.acme import InvalidProfile
+from greatseal.api.issuance import Profile
+from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings
+
+BUILT_IN = "default"
+"""The profile that there is when none is configured, and the one that an order gets when it names none."""
+
+
+class Profiles:
+    """The profiles of every CA."""
+
+    def __init__(self, cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], issue_as: Mapping[str, IssueAs]) -> None:
+        self._configured = bool(configured)
+        self.settings = configured or {BUILT_IN: ProfileSettings()}
+        self._by_ca = {
+            ca_id: {
+                id: _profile(id, ca, own, issue_as.get(id, IssueAs()).issue_as)
+                for id, own in self.settings.items()
+                if not own.ca_ids or ca_id in own.ca_ids
+            }
+            for ca_id, ca in cas.items()
+        }
+
+    def of(self, ca_id: str) -> Mapping[str, Profile]:
+        """The profiles that the CA offers, by id."""
+        return self._by_ca[ca_id]
+
+    def choose(self, requested: str | None, ca_id: str) -> Profile:
+        """The profile asked for, or the default. Raises InvalidProfile. Without configured profiles the wish does not count."""
+        offered = self._by_ca[ca_id]
+        if requested is None or not self._configured:
+            return offered.get(BUILT_IN) or next(iter(offered.values()))
+        if requested not in offered:
+            raise InvalidProfile(f"no such profile here; offered are {', '.join(offered)}")
+        return offered[requested]
+
+    def issue_as(self) -> dict[str, str]:
+        """The profiles' issuers: a profile's id by the value of its ``issue_as``."""
+        return {profile.issue_as: profile.id for offered in self._by_ca.values() for profile in offered.values()}
+
+
+def problems(cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings]) -> list[str]:
+    """What is wrong between the profiles and the CAs, one line each."""
+    found = [
+        f"[profiles.{id}] ca_ids: {ca_id!r} is no [ca] id; there is {', '.join(cas)}"
+        for id, own in configured.items()
+        for ca_id in own.ca_ids
+        if ca_id not in cas
+    ]
+    served = {ca_id for own in configured.values() for ca_id in own.ca_ids or cas}
+    if configured:
+        found += [f"[ca] {ca_id}: no profile is for this CA; name it in the ca_ids of one" for ca_id in cas if ca_id not in served]
+    return found
+
+
+def _profile(id: str, ca: CaSettings, own: ProfileSettings, issue_as: str) -> Profile:
+    days = own.validity_days or ca.validity_days
+    return Profile(
+        id=id,
+        description=f"{days} days, {', '.join(own.eku) or 'no extended key usage'}",
+        issue_as=issue_as,
+        ca_id=ca.id,
+        validity_days=days,
+        eku=own.eku,
+    )

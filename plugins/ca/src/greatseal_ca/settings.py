@@ -1,0 +1,175 @@
+"""The keys of `[ca]` and `[profiles]` that the certificate authority owns."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cryptography.x509 import ObjectIdentifier
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from greatseal.api.keys import HashAlg
+
+KEY_TYPES = ("ec:P-256", "ec:P-384", "rsa:2048", "rsa:3072", "rsa:4096", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87")
+"""What a CA key may be."""
+
+EKUS = {
+    "serverAuth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "clientAuth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "codeSigning": ExtendedKeyUsageOID.CODE_SIGNING,
+    "emailProtection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "timeStamping": ExtendedKeyUsageOID.TIME_STAMPING,
+    "smartcardLogon": ExtendedKeyUsageOID.SMARTCARD_LOGON,
+    "ipsecIKE": ExtendedKeyUsageOID.IPSEC_IKE,
+    "pkInitKDC": ExtendedKeyUsageOID.KERBEROS_PKINIT_KDC,
+    "pkInitClientAuth": ObjectIdentifier("1.3.6.1.5.2.3.4"),
+}
+"""Extended key usages by name. OCSPSigning is not among them: such a certificate could answer for the whole CA."""
+
+_DOTTED = re.compile(r"[0-2](\.(0|[1-9][0-9]{0,9})){2,15}", re.ASCII)
+_REFUSED_EKUS = {"2.5.29.37.0", ExtendedKeyUsageOID.OCSP_SIGNING.dotted_string}
+
+Id = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
+Url = Annotated[str, msgspec.Meta(pattern="^https?://[!-~]+$")]
+Days = Annotated[int, msgspec.Meta(ge=1, le=36500)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+
+
+class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[ca], or [[ca]] for each of several."""
+
+    id: Id = "default"
+    """The name of the CA in paths and profiles."""
+    is_default: bool | None = None
+    """Whether this CA issues where none is named; left out, the only one does."""
+    key_file: Path | None = None
+    """PEM private key of the issuing CA, readable by its owner alone. Left out, the key is made and kept sealed in the database."""
+    cert_file: Path | None = None
+    """PEM certificate of the issuing CA and the rest of its chain, root last. Goes with key_file: both exist, or both are made."""
+    key_type: str = "ec:P-256"
+    """The keys of a new CA: ec:P-256, ec:P-384, rsa:2048, rsa:3072, rsa:4096, ed25519, ml-dsa-44, ml-dsa-65 or ml-dsa-87."""
+    hash_alg: HashAlg = "sha256"
+    """The hash of ECDSA and RSA signatures: sha256, sha384 or sha512; never less than the curve of the CA's key asks for."""
+    validity_days: Days = 90
+    """How long certificates live where the profile does not say."""
+    ca_validity_years: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    """How long a new CA lives."""
+    common_name: Name | None = None
+    """The common name of a new issuing CA; the root adds " Root". Generated when left out."""
+    organization: Name | None = None
+    """The organization in the subject of a new CA."""
+    crl_url: Url | None = None
+    """Where relying parties find the revocation list; certificates name it only when it is given."""
+    ocsp_url: Url | None = None
+    """Where relying parties ask for the status of a certificate; certificates name it only when it is given."""
+    enforce_validity_cap: bool = False
+    """Whether lifetimes are cut to what public CAs may give (BR 6.3.2: 200, 100, then 47 days)."""
+    require_encrypted_key: bool = False
+    """Whether a key_file without a password is refused."""
+    key_password_file: Path | None = None
+    """The password of key_file; a final newline does not count."""
+    default_linter: Literal["builtin"] | None = None
+    """The linter of to-be-signed certificates; builtin is the only one and always runs."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            *([] if self.key_type in KEY_TYPES else [f"key_type: {self.key_type!r} is none of {', '.join(KEY_TYPES)}"]),
+            *_file_problems(self),
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+class ProfilesSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[profiles]: where profiles come from."""
+
+    provider: Literal["builtin"] = "builtin"
+    """builtin: the tables [profiles.<id>] of this file."""
+
+
+class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[profiles.<id>]: one issuing profile. Without any there is one named default."""
+
+    allowed_identifier_patterns: tuple[str, ...] = ()
+    """Regular expressions; an identifier must match one in full, as `value` or as `type:value`. Empty allows any."""
+    identifier_match: Literal["all", "any"] = "all"
+    """Whether all identifiers of an order must match, or any one of them."""
+    auth_hook: Path | None = None
+    """A program that decides: JSON on its standard input, exit code 0 permits, anything else denies with its output as the reason."""
+    auth_hook_timeout_secs: Annotated[float, msgspec.Meta(gt=0, le=300)] = 30.0
+    """How long the program may take; then the answer is no."""
+    validity_days: Days | None = None
+    """How long certificates live; `[ca] validity_days` when left out."""
+    eku: tuple[str, ...] = ("serverAuth",)
+    """Extended key usages: serverAuth, clientAuth, codeSigning, emailProtection, timeStamping, smartcardLogon, ipsecIKE, pkInitKDC,
+    pkInitClientAuth, or an object identifier. Empty leaves the extension out."""
+    ca_ids: tuple[Id, ...] = ()
+    """The CAs that offer the profile; empty means all."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            *filter(None, map(_pattern_problem, self.allowed_identifier_patterns)),
+            *filter(None, map(_eku_problem, self.eku)),
+        ]
+        if self.auth_hook and not self.auth_hook.is_file():
+            problems.append(f"auth_hook: {self.auth_hook} is no file; name an executable program")
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+class IssueAs(msgspec.Struct, frozen=True, kw_only=True):
+    """The issuer of a profile, a key of the transparency log's plugin."""
+
+    issue_as: str = "x509"
+    """x509, or mtc for standalone Merkle Tree certificates."""
+
+
+def eku_oid(name: str) -> ObjectIdentifier:
+    """The object identifier of a name of `eku`."""
+    return EKUS.get(name) or ObjectIdentifier(name)
+
+
+def default_ca(cas: Sequence[CaSettings]) -> tuple[str, list[str]]:
+    """The id of the CA that issues where none is named, and what is wrong between several."""
+    ids = [ca.id for ca in cas]
+    problems = [f"[[ca]] id: {id!r} is there twice; give each CA an id of its own" for id in dict.fromkeys(ids) if ids.count(id) > 1]
+    chosen = [ca.id for ca in cas if ca.is_default] or ([ca.id for ca in cas if ca.is_default is None] if len(cas) == 1 else [])
+    if len(chosen) != 1:
+        problems.append("[ca] is_default: set it to true for one CA, and for no other")
+    return (chosen or [""])[0], problems
+
+
+def _file_problems(ca: CaSettings) -> list[str]:
+    problems = []
+    if (ca.key_file is None) != (ca.cert_file is None):
+        given, absent = ("key_file", "cert_file") if ca.key_file else ("cert_file", "key_file")
+        problems.append(f"{given} is given without {absent}; give both, or neither")
+    if ca.key_file is None and (ca.require_encrypted_key or ca.key_password_file):
+        problems.append("require_encrypted_key and key_password_file speak of key_file, which is not given")
+    if ca.require_encrypted_key and ca.key_password_file is None and ca.key_file:
+        problems.append("require_encrypted_key needs key_password_file")
+    if str(ca.key_file).startswith("pkcs11:"):
+        problems.append("key_file: keys in PKCS#11 tokens are not supported; name a PEM file")
+    return problems
+
+
+def _pattern_problem(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"allowed_identifier_patterns: {pattern!r} is no regular expression: {error}"
+    return None
+
+
+def _eku_problem(name: str) -> str | None:
+    if name in EKUS:
+        return None
+    if name in {"OCSPSigning", "anyExtendedKeyUsage", *_REFUSED_EKUS}:
+        return f"eku: {name} is for the CA itself and cannot be in a profile"
+    if _DOTTED.fullmatch(name):
+        return None
+    close = difflib.get_close_matches(name, EKUS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected an object identifier or one of {', '.join(EKUS)}"
+    return f"eku: {name!r} is unknown; {hint}"

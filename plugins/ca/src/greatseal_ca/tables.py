@@ -1,0 +1,63 @@
+"""The tables of the certificate authority."""
+
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint
+
+from greatseal.api.declarations import Schema
+from greatseal.db.tables import Blob, Id, Moment, Serial, State, Text, table
+
+metadata = MetaData()
+
+authority = table(
+    "ca_authority",
+    metadata,
+    State.OWNED,
+    Column("ca_id", Id, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("generation", Serial, nullable=False),
+    Column("kid", Text, nullable=False),
+    Column("der", Blob, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("ca_id", "role", "generation"),
+)
+"""Certificates of CAs that were made here; ``role`` is root or issuing, ``kid`` the key in the ring of that role."""
+
+chain = table(
+    "ca_chain",
+    metadata,
+    State.APPEND_ONLY,
+    Column("id", Id, primary_key=True),
+    Column("certificates", Blob, nullable=False),
+)
+"""The chains under which certificates were issued: DER certificates one after the other; ``id`` is their SHA-256 in hex."""
+
+certificate = table(
+    "ca_certificate",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("status", Text, nullable=False),
+    Column("ca_id", Id, nullable=False),
+    Column("issue_as", Text, nullable=False),
+    Column("kid", Text, nullable=False),
+    Column("profile", Text, nullable=False),
+    Column("serial", Text, unique=True),
+    Column("account_id", Id),
+    Column("order_id", Id),
+    Column("spki_sha256", Blob, nullable=False),
+    Column("not_before", Moment, nullable=False),
+    Column("not_after", Moment, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("issued_at", Moment),
+    Column("tbs", Blob),
+    Column("der", Blob),
+    Column("chain_id", Id),
+    Column("media_type", Text),
+    Column("mtc_log_index", Serial),
+    Column("mtc_standalone_der", Blob),
+    Index("ix_ca_certificate_account", "account_id"),
+    Index("ix_ca_certificate_spki", "spki_sha256"),
+    Index("ix_ca_certificate_end", "ca_id", "not_after"),
+)
+"""The inventory. ``serial`` is lower-case hex without sign byte; ``tbs`` is there as long as the certificate is not (``der`` holds it)."""
+
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0001")
