@@ -126,7 +126,9 @@ class Client:
 @asynccontextmanager
 async def clients(directory: str, count: int, responses: Responses, tls: ssl.SSLContext | None = None) -> AsyncIterator[list[Client]]:
     """Registered accounts."""
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls or True)) as session:
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True), timeout=aiohttp.ClientTimeout(total=20)
+    ) as session:
         async with session.get(directory) as answer:
             found = await answer.json()
         made = [Client(session, found, responses) for _ in range(count)]

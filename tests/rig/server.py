@@ -23,7 +23,7 @@ http_validation_port = {validation_port}
 http_validation_allow_private_ips = true
 
 [plugins]
-enabled = ["ca", "acme", "http-01", "resolver"]
+sets = ["ca"]
 
 [database]
 url = "{database}"
