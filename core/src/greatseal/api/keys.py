@@ -1,6 +1,7 @@
 """Signing keys: signers, rings and stores (architecture 9)."""
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -64,8 +65,19 @@ class Keys(Protocol):
     def ring(self, purpose: str) -> KeyRing:
         """The ring of ``purpose``, for example ``ca:default:issuing``."""
 
+    def from_file(self, path: Path, *, purpose: str, password: bytes | None = None) -> Signer:
+        """A signer of a PEM private key that the operator brought; its kid is the RFC 7638 thumbprint. In no ring.
+
+        Raises StartProblem, one line, when the file is readable by others, no private key, or of another key type than those of
+        :class:`KeyInfo`.
+        """
+
     def seal(self, secret: bytes, *, table: str, row: str, field: str) -> bytes:
-        """AES-256-GCM under the cluster key, bound to its place. For columns declared ``Sealed``."""
+        """AES-256-GCM under the cluster key, bound to its place. For columns declared ``Sealed``.
+
+        ``table`` and ``field`` are the names of table and column, ``row`` the text of the primary key, of several columns joined by
+        ``/``: a rotation of the cluster key finds them by these names.
+        """
 
     def open(self, sealed: bytes, *, table: str, row: str, field: str) -> bytes:
         """The secret back; raises Internal when key or place is another."""

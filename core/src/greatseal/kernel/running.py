@@ -59,7 +59,8 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
             open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
         )
         cluster_key = load_cluster_key(kernel.cluster.key_file or kernel.state_dir / "cluster.key", create=True)
-        rings = KeyRings(kernel.store, cluster_key, kernel.clock, kernel.log)
+        rings = KeyRings(kernel.store, cluster_key, kernel.clock, kernel.log, blocking=kernel.blocking)
+        rings.follow(kernel.changes)
         await rings.load()
         kernel.keys = rings
         for lifespan in kernel.lifespans:

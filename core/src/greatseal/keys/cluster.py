@@ -1,0 +1,73 @@
+"""The cluster key: what seals every private key and secret of the database (architecture 9)."""
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal.keys.files import KeyFileProblem, create_private, read_private, replace_private
+
+__all__ = ["ClusterKey", "KeyFileProblem", "load_cluster_key", "store_cluster_key"]
+
+_MARK = "greatseal-cluster-key-1"
+_SIZE = 32
+
+
+class ClusterKey(msgspec.Struct, frozen=True):
+    """An AES-256 key. ``older`` are those that a rotation has not yet made superfluous: they open and do not seal."""
+
+    key_id: uuid.UUID
+    secret: bytes
+    older: tuple["ClusterKey", ...] = ()
+
+    @classmethod
+    def generate(cls) -> "ClusterKey":
+        """A new random key."""
+        return cls(uuid.uuid4(), secrets.token_bytes(_SIZE))
+
+    def __repr__(self) -> str:
+        return f"ClusterKey({self.key_id})"
+
+
+def load_cluster_key(path: Path, *, create: bool) -> ClusterKey:
+    """Read the cluster key file; with ``create`` it is made when absent. Raises KeyFileProblem with one clear line."""
+    try:
+        if create and not path.exists():
+            # Another process may be quicker: then its key counts.
+            create_private(path, _text((ClusterKey.generate(),)))
+        return _parsed(path, read_private(path))
+    except FileNotFoundError:
+        raise KeyFileProblem(f"{path}: there is no cluster key file; copy it from another node or from the backup") from None
+    except OSError as error:
+        raise KeyFileProblem(f"{path}: the cluster key file cannot be used: {error.strerror}") from None
+
+
+def store_cluster_key(path: Path, key: ClusterKey) -> None:
+    """Replace the file by ``key`` and its older ones, atomically and durably."""
+    replace_private(path, _text((key, *key.older)))
+
+
+def _text(keys: Sequence[ClusterKey]) -> bytes:
+    return "".join(f"{_MARK} {key.key_id} {b64url_encode(key.secret)}\n" for key in keys).encode()
+
+
+def _parsed(path: Path, content: bytes) -> ClusterKey:
+    try:
+        keys = [_key_of(line) for line in content.decode("ascii").splitlines()]
+    except ValueError:
+        # The cause may quote the secret.
+        keys = []
+    if not keys:
+        raise KeyFileProblem(f"{path}: this is no cluster key file; put the right one there, or name another path")
+    return ClusterKey(keys[0].key_id, keys[0].secret, tuple(keys[1:]))
+
+
+def _key_of(line: str) -> ClusterKey:
+    mark, key_id, secret = line.split(" ")
+    key = ClusterKey(uuid.UUID(key_id), b64url_decode(secret))
+    if mark == _MARK and len(key.secret) == _SIZE:
+        return key
+    raise ValueError("another mark or size")
