@@ -33,9 +33,12 @@ class ServiceKey(Generic[T]):
 class CaaRecord(Protocol):
     """One CAA property (RFC 8659 s4.1)."""
 
-    flags: int
-    tag: str
-    value: str
+    @property
+    def flags(self) -> int: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def value(self) -> str: ...
 
 
 class Resolver(Protocol):

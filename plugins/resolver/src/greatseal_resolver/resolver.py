@@ -96,7 +96,7 @@ class DnsResolver:
         question = f"{kind} {canonical(name) or '.'}"
         stub = self._stub(question, server)
         try:
-            return await stub.resolve(parse_name(name), kind, raise_on_no_answer=False, search=False)
+            return await stub.resolve(parse_name(canonical(name)), kind, raise_on_no_answer=False, search=False)
         except ValueError as error:
             raise Dns(f"{question}: {error}") from error
         except dns.resolver.NXDOMAIN as error:
