@@ -31,7 +31,7 @@ def run(*command: object, folder: Path, environ: dict[str, str] | None = None) -
 
 
 def verified(chain: str, server: Server, *names: str) -> x509.Certificate:
-    """The leaf of a PEM chain of leaf, issuing CA and root, after path validation for every name against the root that the server keeps."""
+    """The leaf of a PEM chain of leaf, issuing CA and root, after path validation for every name against the root that the server shows."""
     leaf, issuing, root = x509.load_pem_x509_certificates(chain.encode())
     assert root == server.root()
     for name in names:
