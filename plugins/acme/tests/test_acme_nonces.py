@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greatseal.clock import FakeClock
+from greatseal.testing import FakeClock
 from greatseal_acme.protocol.nonces import Nonces
 
 
