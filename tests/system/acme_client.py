@@ -131,13 +131,13 @@ class AcmeClient:
         body = b64url(raw)
         return {"protected": head, "payload": body, "signature": b64url(self.key.sign(f"{head}.{body}".encode()))}
 
-    async def header(self, url: str, **changes: Any) -> dict[str, Any]:
+    async def header(self, url: str, /, **changes: Any) -> dict[str, Any]:
         """The protected header for ``url``; a change to None takes the member out."""
         whole = {"alg": self.key.alg, "url": url, "nonce": changes.get("nonce") or await self.nonce()}
         whole |= {"kid": self.kid} if self.kid else {"jwk": self.key.jwk}
         return {name: value for name, value in (whole | changes).items() if value is not None}
 
-    async def post(self, url: str, payload: object = None, **changes: Any) -> Answer:
+    async def post(self, url: str, payload: object = None, /, **changes: Any) -> Answer:
         """A signed request; ``changes`` replace members of the protected header."""
         return await self.send(url, compact(self.signed(await self.header(url, **changes), payload)))
 
@@ -228,6 +228,10 @@ class Site(msgspec.Struct):
     def url(self) -> str:
         url: str = self.service.url
         return url
+
+    async def get_directory(self, **options: Any) -> Answer:
+        async with self.session.get(f"{self.url}/acme/directory", **options) as answer:
+            return await read(answer)
 
     async def client(self, key: Key | None = None, *, register: bool = True) -> AcmeClient:
         client = await AcmeClient.connect(self.session, self.url, key)

@@ -62,8 +62,9 @@ class Kernel:
         self.database = self._core(DatabaseConfig)
         self.cluster = self._core(settings.Cluster)
         self.base_url, self.issuer, wrong = base_and_issuer(self.server)
-        problems += [*wrong, *_cluster_problems(self.cluster)]
-        self.node_id = self.cluster.node_id
+        mislabelled = _cluster_problems(self.cluster)
+        problems += [*wrong, *mislabelled]
+        self.node_id = settings.Cluster().node_id if mislabelled else self.cluster.node_id
         self.state_dir: Path = state_folder(self.database.url)
         self._tools()
         hosts = {name: PluginHost(self, name, plugin) for name, plugin in self.hooks.instances.items()}
