@@ -5,7 +5,6 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 from sqlalchemy import Executable, delete, insert, update
-from sqlalchemy.dialects import postgresql
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.store import CollectionRef, Row
@@ -125,7 +124,7 @@ class Writing(_Transaction):
         statements = replicated_statements(collection, self._statements)
         change, create = statements.put(tuple(fields))
         values = {"id": id, **{f"new_{name}": value for name, value in fields.items()}}
-        if change is None or self._run(change, values) == 0:
+        if self._run(change, values) == 0:
             self._run(create, values)
         self.changed(collection.name, id)
 
@@ -167,24 +166,24 @@ class _ReplicatedStatements:
         self._table = collection.table
         self._key = collection.key
         self._statements = statements
-        self._puts: dict[tuple[str, ...], tuple[Compiled | None, Compiled]] = {}
+        self._puts: dict[tuple[str, ...], tuple[Compiled, Compiled]] = {}
         self.removal = self._compile(delete(self._table).where(self._key == param("id")))
 
     def _compile(self, statement: Executable) -> Compiled:
         return self._statements.compile(statement, replicated=True)
 
-    def put(self, fields: tuple[str, ...]) -> tuple[Compiled | None, Compiled]:
-        """The UPDATE of the fields (None without any), and the INSERT for when it found no row."""
+    def put(self, fields: tuple[str, ...]) -> tuple[Compiled, Compiled]:
+        """The UPDATE of the fields, and the INSERT for when it found no row."""
         known = self._puts.get(fields)
         if known is None:
             unknown = [name for name in fields if name not in self._table.columns or name == self._key.name]
             if unknown:
                 raise TypeError(f"{self._table.name} has no such fields to put: {unknown}")
             values = {name: param(f"new_{name}") for name in fields}
-            change = update(self._table).where(self._key == param("id")).values(values) if fields else None
-            create = postgresql.insert(self._table).values({self._key.name: param("id"), **values})
-            create = create.on_conflict_do_nothing(index_elements=[self._key])
-            known = self._compile(change) if change is not None else None, self._compile(create)
+            # Without fields nothing changes, but the count still says whether there is a row.
+            change = update(self._table).where(self._key == param("id")).values(values or {self._key.name: param("id")})
+            create = insert(self._table).values({self._key.name: param("id"), **values})
+            known = self._compile(change), self._compile(create)
             self._puts[fields] = known
         return known
 

@@ -1,0 +1,42 @@
+"""A database for the unit tests of a plugin, without a kernel."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+from sqlalchemy import MetaData
+
+from greatseal.api.declarations import Schema
+from greatseal.audit import SCHEMA
+from greatseal.clock import SystemClock
+from greatseal.db.config import DatabaseConfig
+from greatseal.db.database import DatabaseImpl, open_database
+from greatseal.db.migrate import ensure, open_store
+from greatseal.host import Clock
+
+__all__ = ["make_tables", "open_test_database"]
+
+
+@asynccontextmanager
+async def open_test_database(
+    url: str,
+    *schemas: Schema,
+    node_id: str = "n1",
+    clock: Clock | None = None,
+    max_connections: int = 10,
+    on_changed: Callable[[Sequence[tuple[str, str]]], None] = lambda _: None,
+) -> AsyncIterator[DatabaseImpl]:
+    """Migrate the core tables and those of ``schemas``, then open. Use it with the fixture ``database_url`` for both databases."""
+    ensure(url, [SCHEMA, *schemas], "auto")
+    config = DatabaseConfig(url=url, max_connections=max_connections)
+    log = structlog.get_logger("greatseal.testing")
+    async with open_database(config, node_id=node_id, clock=clock or SystemClock(), log=log, on_changed=on_changed) as database:
+        yield database
+
+
+def make_tables(url: str, metadata: MetaData) -> None:
+    """Make tables that have no migrations, those of a test."""
+    engine = open_store(url).engine()
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+    engine.dispose()
