@@ -72,6 +72,9 @@ class Keys(Protocol):
         :class:`KeyInfo`.
         """
 
+    async def load(self) -> None:
+        """Read all rings as they are now: at the start, when another process may have made a key a moment ago."""
+
     def seal(self, secret: bytes, *, table: str, row: str, field: str) -> bytes:
         """AES-256-GCM under the cluster key, bound to its place. For columns declared ``Sealed``.
 

@@ -11,7 +11,7 @@ from greatseal.host import Host
 from greatseal_ca import files
 from greatseal_ca.authority import Authority, open_sealed, write_public
 from greatseal_ca.build import Composer, LeafExtensions, Template
-from greatseal_ca.csr import wished_common_name
+from greatseal_ca.csr import common_names
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
 from greatseal_ca.lint import Expected, lint
 from greatseal_ca.names import subject
@@ -38,7 +38,7 @@ class Issuing:
         profile = request.profile
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         key: CertificatePublicKeyTypes = request.csr.csr.public_key()
-        name = subject(request.identifiers, wished_common_name(request.csr))
+        name = subject(request.identifiers, common_names(request.csr.csr))
         template = Template(
             issuer=self.certificate.subject,
             subject=name,

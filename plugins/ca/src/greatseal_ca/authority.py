@@ -102,7 +102,9 @@ async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> M
     if found is None:
         found = await _make(host, ca, role, issuer, ring)
     kid, der = found
-    signer = next((one for one in ring.all() if one.info.kid == kid), None)
+    if (signer := _with_kid(ring, kid)) is None:
+        await host.keys.load()  # another process made it after our rings were read
+        signer = _with_kid(ring, kid)
     if signer is None:
         raise StartProblem(
             f"[ca] {ca.id}: the key {kid} of the {role} certificate is not in the database; restore database and cluster key"
@@ -124,6 +126,10 @@ async def _make(host: Host, ca: CaSettings, role: str, issuer: Made | None, ring
     if kid != signer.info.kid:  # another process was first: its certificate counts, our key was never used
         await ring.revoke(signer.info.kid)
     return kid, der
+
+
+def _with_kid(ring: KeyRing, kid: str) -> Signer | None:
+    return next((one for one in ring.all() if one.info.kid == kid), None)
 
 
 def _find(tx: Tx, ca_id: str, role: str) -> tuple[str, bytes] | None:

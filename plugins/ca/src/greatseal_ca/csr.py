@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import NameOID
 
 from greatseal.api.acme import BadCsr, Identifier
 from greatseal.api.issuance import CertificateRequest
@@ -22,6 +21,9 @@ from greatseal_ca.names import common_name_identifier, identifier_of
 
 MAX_CSR_BYTES = 64 * 1024
 _SHOWN = 5
+# OBJECT IDENTIFIER 2.5.4.3; the string types whose ASCII is plain ASCII
+_COMMON_NAME = bytes.fromhex("0603550403")
+_STRINGS = {0x0C, 0x13, 0x14, 0x16}
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 # What cryptography raises for encodings that it cannot read; it parses lazily, so any access may raise.
 _UNREADABLE = (
@@ -61,10 +63,19 @@ def match(request: CertificateRequest, identifiers: Sequence[Identifier]) -> Non
     raise BadCsr("; ".join(parts))
 
 
-def wished_common_name(request: CertificateRequest) -> str | None:
-    """The request's common name, when it has one."""
-    found = request.csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else None
+def common_names(request: x509.CertificateSigningRequest) -> list[str]:
+    """The common names of the subject that are ASCII; others cannot be host names.
+
+    Read from the bytes, because cryptography warns of subjects that are longer than X.520 likes, and nobody here takes them over.
+    """
+    found = []
+    subject = der.children(request.tbs_certrequest_bytes)[1]
+    for attribute in (one for rdn in der.children(subject) for one in der.children(rdn)):
+        oid, value = der.children(attribute)
+        content = der.content(value)
+        if oid == _COMMON_NAME and value[0] in _STRINGS and content.isascii():
+            found.append(content.decode("ascii"))
+    return found
 
 
 def _read(csr: x509.CertificateSigningRequest, data: bytes) -> CertificateRequest:
@@ -114,9 +125,7 @@ def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
         names = {identifier_of(one) for one in named}
     except ValueError as error:
         raise BadCsr(f"the CSR's subjectAltName holds {error}") from None
-    for attribute in csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
-        if isinstance(attribute.value, str) and (asked := common_name_identifier(attribute.value, alone=not named)):
-            names.add(asked)
+    names.update(filter(None, (common_name_identifier(one, alone=not named) for one in common_names(csr))))
     if not names:
         raise BadCsr("the CSR names nothing: give the identifiers of the order in its subjectAltName")
     return frozenset(names)

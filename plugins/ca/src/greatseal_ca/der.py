@@ -23,6 +23,11 @@ def elements(data: bytes) -> list[bytes]:
     return found
 
 
+def content(element: bytes) -> bytes:
+    """What is inside an element, without tag and length."""
+    return element[_content(element, 0)[0] :]
+
+
 def sequence(*parts: bytes) -> bytes:
     """A SEQUENCE of encoded elements."""
     return _element(SEQUENCE, b"".join(parts))

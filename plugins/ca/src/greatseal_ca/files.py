@@ -6,11 +6,9 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast, get_args
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -18,18 +16,17 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
-    load_pem_private_key,
 )
 
 from greatseal import faults
+from greatseal.api.keys import Signer
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
 from greatseal_ca.algorithms import make_key
 from greatseal_ca.authority import Authority, open_root, sign_ca
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
-from greatseal_ca.signers import FileSigner
-from greatseal_ca.validity import SECOND, as_datetime
+from greatseal_ca.validity import as_datetime
 
 
 class Files:
@@ -55,30 +52,33 @@ class Files:
         return self._load()
 
     async def _make(self) -> None:
-        """The certificate under another name, then the key, then the certificate under its own: a kill leaves what can be finished."""
+        """Key and certificate under other names, then the key, then the certificate: a kill leaves what can be finished."""
         root = await open_root(self.host, self.ca)
-        key = make_key(self.ca.key_type)
-        signer = FileSigner(key, purpose=self._purpose, created_at=self.host.clock.now())
-        certificate = await sign_ca(self.host, self.ca, signer, root)
+        half = self.key_file.with_name(f"{self.key_file.name}.new")
+        key = await self.host.blocking.run("signing", make_key, self.ca.key_type)
+        _write(half, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, self._encryption()), 0o600)
+        certificate = await sign_ca(self.host, self.ca, self._signer(half), root)
         self.cert_file.parent.mkdir(parents=True, exist_ok=True)
         _write(self._fresh, as_pem([certificate.public_bytes(Encoding.DER), root.der]).encode(), 0o644)
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, self._encryption())
-        half = self.key_file.with_name(f"{self.key_file.name}.new")
-        _write(half, private, 0o600)
         half.rename(self.key_file)
         faults.point("ca.files.key_made")
         self._fresh.rename(self.cert_file)
 
     def _load(self) -> Authority:
         certificates = self._certificates()
-        key = self._key()
-        try:
-            signer = FileSigner(key, purpose=self._purpose, created_at=int(self.key_file.stat().st_mtime) * SECOND)
-        except ValueError as error:
-            raise self._problem(f"{self.key_file}: {error}") from None
+        if self.ca.require_encrypted_key and not self._is_encrypted(self.key_file):
+            raise self._problem(f"{self.key_file} is not encrypted, and require_encrypted_key asks for that")
+        signer = self._signer(self.key_file)
         self._check(certificates, signer)
         chain = tuple(one.public_bytes(Encoding.DER) for one in certificates)
         return Authority(ca_id=self.ca.id, signer=signer, certificate=certificates[0], chain=chain)
+
+    def _signer(self, path: Path) -> Signer:
+        password = self._password() if self._is_encrypted(path) else None
+        try:
+            return self.host.keys.from_file(path, purpose=f"ca:{self.ca.id}:issuing", password=password)
+        except StartProblem as problem:
+            raise StartProblem(*(f"[ca] {self.ca.id}: {message}" for message in problem.messages)) from None
 
     def _certificates(self) -> list[x509.Certificate]:
         try:
@@ -86,24 +86,10 @@ class Files:
         except (OSError, ValueError) as error:
             raise self._problem(f"{self.cert_file} cannot be read as PEM certificates: {error}") from None
 
-    def _key(self) -> CertificateIssuerPrivateKeyTypes:
-        _check_private(self)
-        data = self._bytes(self.key_file)
-        password = self._password()
-        encrypted = b"ENCRYPTED" in data
-        if self.ca.require_encrypted_key and not encrypted:
-            raise self._problem(f"{self.key_file} is not encrypted, and require_encrypted_key asks for that")
-        if encrypted and password is None:
-            raise self._problem(f"{self.key_file} is encrypted; give key_password_file")
-        try:
-            key = load_pem_private_key(data, password if encrypted else None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise self._problem(f"{self.key_file} holds no PEM private key, or the password is another") from None
-        if not isinstance(key, get_args(CertificateIssuerPrivateKeyTypes)):
-            raise self._problem(f"{self.key_file}: a key of this type cannot sign certificates")
-        return cast("CertificateIssuerPrivateKeyTypes", key)
+    def _is_encrypted(self, path: Path) -> bool:
+        return b"ENCRYPTED" in self._bytes(path)
 
-    def _check(self, certificates: list[x509.Certificate], signer: FileSigner) -> None:
+    def _check(self, certificates: list[x509.Certificate], signer: Signer) -> None:
         own = certificates[0]
         if own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != signer.info.spki:
             raise self._problem(f"{self.cert_file}: the first certificate is for another key than {self.key_file}")
@@ -132,10 +118,6 @@ class Files:
         except OSError as error:
             raise self._problem(f"{path} cannot be read: {error.strerror}") from None
 
-    @property
-    def _purpose(self) -> str:
-        return f"ca:{self.ca.id}:issuing"
-
     def _problem(self, what: str) -> StartProblem:
         return StartProblem(f"[ca] {self.ca.id}: {what}")
 
@@ -157,12 +139,6 @@ def _unfit(certificate: x509.Certificate, now: int) -> str | None:
     if not constraints.ca or not usage.key_cert_sign:
         return "is no CA certificate (basicConstraints CA:TRUE, keyUsage keyCertSign)"
     return None
-
-
-def _check_private(files: Files) -> None:
-    mode = files.key_file.stat().st_mode
-    if mode & 0o077:
-        raise StartProblem(f"[ca] {files.ca.id}: {files.key_file} can be read by others; run chmod 600 {files.key_file}")
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -74,12 +74,11 @@ def alternative_names(identifiers: Iterable[Identifier], injected: Sequence[x509
     return tuple(dict.fromkeys([*map(general_name, identifiers), *injected]))
 
 
-def subject(identifiers: Sequence[Identifier], wished: str | None) -> x509.Name:
-    """The subject: the wished common name when it is an identifier, else the first DNS name that is short enough, else empty."""
+def subject(identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:
+    """The subject: a wished common name that is an identifier, else the first DNS name that is short enough, else empty."""
     names = [one.value for one in identifiers if one.type == "dns" and len(one.value) <= MAX_COMMON_NAME]
-    if wished and wished.lower() in names:
-        return x509.Name([common_name(wished.lower())])
-    return x509.Name([common_name(names[0])] if names else [])
+    wished = [name for name in (wish.lower() for wish in wishes) if name in names]
+    return x509.Name([common_name(name) for name in (wished or names)[:1]])
 
 
 def common_name(value: str) -> x509.NameAttribute[str]:

@@ -33,13 +33,21 @@ class Window:
 
     def choose(self, validity_days: int, not_before: int | None, not_after: int | None, now: int) -> tuple[int, int]:
         """The notBefore and notAfter of a certificate made now. Raises BadRequest where a wish cannot be granted."""
-        begin = max(_whole(now - BACKDATE), self.begin) if not_before is None else _whole(not_before)
+        begin = self._begin(validity_days, not_after, now) if not_before is None else _whole(not_before)
         if not_before is not None and begin < now - OLDEST:
             raise BadRequest("notBefore of the order is more than 48 hours ago")
         longest = begin + self.days(validity_days, begin) * DAY - SECOND
         end = min(longest, self.end) if not_after is None else _whole(not_after)
         self._check(begin, end, longest, now)
         return begin, end
+
+    def _begin(self, validity_days: int, not_after: int | None, now: int) -> int:
+        """Backdated, as far as the issuer and a wished end that uses the whole lifetime allow."""
+        begin = max(_whole(now - BACKDATE), self.begin)
+        if not_after is None:
+            return begin
+        earliest = _whole(not_after) - self.days(validity_days, begin) * DAY
+        return max(begin, min(earliest, _whole(now)))
 
     def check(self, validity_days: int, not_before: int | None, not_after: int | None, now: int) -> None:
         """Whether a new order's wishes can be granted. Raises BadRequest."""

@@ -1,0 +1,402 @@
+"""The rules for certificate requests: security rows S136 to S140."""
+
+import base64
+import subprocess
+import time
+from ipaddress import ip_address, ip_network
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, mldsa, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from greatseal.api.acme import BadCsr, Identifier
+from greatseal_ca.csr import MAX_CSR_BYTES, match, read_csr
+from greatseal_ca.names import is_hostname
+
+
+def dns(*names: str) -> list[Identifier]:
+    return [Identifier("dns", name) for name in names]
+
+
+def accept(der: bytes, *identifiers: Identifier):
+    request = read_csr(der)
+    match(request, identifiers)
+    return request
+
+
+def refuse(der: bytes, *identifiers: Identifier) -> str:
+    with pytest.raises(BadCsr) as refused:
+        accept(der, *identifiers)
+    return refused.value.detail
+
+
+# ---- S136: names
+
+
+def test_s136_the_names_of_the_order_in_any_order_and_case_are_accepted(make_csr):
+    request = accept(make_csr("B.example.com", "*.A.example.com"), *dns("*.a.example.com", "b.example.com"))
+
+    assert request.names == set(dns("*.a.example.com", "b.example.com"))
+
+
+def test_s136_a_csr_that_names_more_than_the_order_is_refused(make_csr):
+    detail = refuse(make_csr("a.example.com", "evil.example.com"), *dns("a.example.com"))
+
+    assert detail == "the CSR names dns:evil.example.com, which the order does not have"
+
+
+def test_s136_a_csr_that_names_fewer_than_the_order_is_refused(make_csr):
+    assert refuse(make_csr("a.example.com"), *dns("a.example.com", "b.example.com")).startswith("the order has dns:b.example.com")
+
+
+def test_s136_a_csr_that_names_another_is_refused(make_csr):
+    detail = refuse(make_csr("b.example.com"), *dns("a.example.com"))
+
+    assert "the order has dns:a.example.com" in detail
+    assert "the CSR names dns:b.example.com" in detail
+
+
+def test_s136_a_host_name_in_the_cn_alone_is_accepted(make_csr):
+    accept(make_csr(cn="A.example.com"), *dns("a.example.com"))
+    accept(make_csr(cn="localhost"), *dns("localhost"))
+
+
+def test_s136_a_cn_that_is_a_host_name_outside_the_order_is_refused(make_csr):
+    assert "dns:evil.example.com" in refuse(make_csr("a.example.com", cn="evil.example.com"), *dns("a.example.com"))
+
+
+@pytest.mark.parametrize("cn", ["Alice", "Alice Adams", "alice@example.com", "-a.example.com", "", "a..example.com"])
+def test_s136_a_cn_that_is_no_host_name_does_not_count(make_csr, cn):
+    accept(make_csr("a.example.com", cn=cn or None), *dns("a.example.com"))
+
+
+SMUGGLED = [
+    x509.RFC822Name("root@example.com"),
+    x509.UniformResourceIdentifier("https://a.example.com/"),
+    x509.OtherName(ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), b"\x0c\x05admin"),
+    x509.DirectoryName(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])),
+    x509.RegisteredID(ObjectIdentifier("1.2.3")),
+    x509.IPAddress(ip_address("192.0.2.1")),
+    x509.IPAddress(ip_network("0.0.0.0/0")),
+]
+
+
+@pytest.mark.parametrize("name", SMUGGLED, ids=lambda name: type(name).__name__)
+def test_s136_other_kinds_of_names_are_not_smuggled_in(make_csr, name):
+    refuse(make_csr("a.example.com", name), *dns("a.example.com"))
+
+
+def test_s136_addresses_and_mail_addresses_match_in_canonical_form(make_csr):
+    accept(make_csr(x509.IPAddress(ip_address("2001:DB8::0:1"))), Identifier("ip", "2001:db8::1"))
+    accept(make_csr(cn="192.0.2.1"), Identifier("ip", "192.0.2.1"))
+    accept(make_csr(x509.RFC822Name("Alice@EXAMPLE.com")), Identifier("email", "Alice@example.com"))
+    refuse(make_csr(x509.RFC822Name("alice@example.com")), Identifier("email", "Alice@example.com"))
+
+
+def test_s136_a_csr_without_any_name_is_refused(make_csr):
+    assert "names nothing" in refuse(make_csr())
+
+
+def test_s136_a_long_difference_is_shortened(make_csr):
+    detail = refuse(make_csr(*(f"a{n}.example.com" for n in range(100))), *dns("a.example.com"))
+
+    assert "and 95 more" in detail
+
+
+# ---- S137: wishes
+
+
+WISHES = [
+    (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]), True),
+    (x509.UnrecognizedExtension(ObjectIdentifier("1.2.3.4"), b"\x05\x00"), True),
+    (x509.UnrecognizedExtension(ObjectIdentifier("2.5.29.32"), b"garbage"), False),
+    (x509.TLSFeature([x509.TLSFeatureType.status_request]), False),
+    (x509.BasicConstraints(ca=False, path_length=None), True),
+]
+
+
+def test_s137_wishes_of_the_csr_are_not_heeded(make_csr):
+    usage = x509.KeyUsage(*[True] * 9)
+
+    accept(make_csr("a.example.com", extensions=[*WISHES[:2], *WISHES[3:], (usage, True)]), *dns("a.example.com"))
+
+
+def test_s137_an_extension_that_cannot_be_read_is_refused(make_csr):
+    refuse(make_csr("a.example.com", extensions=[WISHES[2]]), *dns("a.example.com"))
+
+
+def test_s137_a_wish_to_be_a_ca_is_refused(make_csr):
+    wish = [(x509.BasicConstraints(ca=True, path_length=0), False)]
+
+    assert "CA:TRUE" in refuse(make_csr("a.example.com", extensions=wish), *dns("a.example.com"))
+
+
+def test_s137_a_duplicate_extension_is_refused(make_csr):
+    der = make_csr("a.example.com", extensions=[(x509.UnrecognizedExtension(ObjectIdentifier("2.5.29.18"), b"\x30\x00"), False)])
+
+    # issuerAltName becomes a second subjectAltName
+    refuse(der.replace(b"\x06\x03\x55\x1d\x12", b"\x06\x03\x55\x1d\x11"), *dns("a.example.com"))
+
+
+# ---- S138: keys
+
+
+ACCEPTED_KEYS = [
+    rsa.generate_private_key(65537, 2048),
+    rsa.generate_private_key(3, 2048),
+    ec.generate_private_key(ec.SECP256R1()),
+    ec.generate_private_key(ec.SECP384R1()),
+    ec.generate_private_key(ec.SECP521R1()),
+]
+ACCEPTED_RAW_KEYS = [ed25519.Ed25519PrivateKey.generate(), mldsa.MLDSA44PrivateKey.generate(), mldsa.MLDSA87PrivateKey.generate()]
+
+
+@pytest.mark.parametrize("key", ACCEPTED_KEYS, ids=lambda key: f"{type(key).__name__}-{key.key_size}")
+def test_s138_good_keys_are_accepted_with_their_thumbprint(make_csr, key):
+    assert len(accept(make_csr("a.example.com", key=key), *dns("a.example.com")).thumbprint) == 43
+
+
+@pytest.mark.parametrize("key", ACCEPTED_RAW_KEYS, ids=lambda key: type(key).__name__)
+def test_s138_keys_that_hash_for_themselves_are_accepted(make_csr, key):
+    assert len(accept(make_csr("a.example.com", key=key, hash_alg=None), *dns("a.example.com")).thumbprint) == 43
+
+
+REFUSED_KEYS = {
+    "P-192": ec.generate_private_key(ec.SECP192R1()),
+    "secp256k1": ec.generate_private_key(ec.SECP256K1()),
+    "dsa": dsa.generate_private_key(2048),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED_KEYS.values(), ids=REFUSED_KEYS)
+def test_s138_curves_and_types_outside_the_list_are_refused(make_csr, key):
+    assert "not accepted" in refuse(make_csr("a.example.com", key=key), *dns("a.example.com"))
+
+
+def test_s138_ed448_is_refused(make_csr):
+    refuse(make_csr("a.example.com", key=ed448.Ed448PrivateKey.generate(), hash_alg=None))
+
+
+@pytest.mark.parametrize("bits", [1024, 2047, 2052])
+def test_s138_rsa_of_a_wrong_size_is_refused(make_csr, bits):
+    assert "RSA modulus" in refuse(make_csr("a.example.com", key=rsa.generate_private_key(65537, bits)))
+
+
+def with_rsa_numbers(make_csr, n: int, e: int) -> bytes:
+    """A CSR with another RSA key in it; its self-signature is wrong, but the key is looked at before."""
+    key = ACCEPTED_KEYS[0]
+    der = make_csr("a.example.com", key=key)
+    numbers = key.public_key().public_numbers()
+    changed = der.replace(numbers.n.to_bytes(256), n.to_bytes(256)).replace(b"\x02\x03\x01\x00\x01", b"\x02\x03" + e.to_bytes(3))
+    assert changed != der
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("n", "e", "reason"),
+    [
+        (ACCEPTED_KEYS[0].public_key().public_numbers().n, 65536, "exponent"),
+        (ACCEPTED_KEYS[0].public_key().public_numbers().n - 1, 65537, "factor"),
+        (ACCEPTED_KEYS[0].public_key().public_numbers().n // 751 * 751, 65537, "factor"),
+    ],
+    ids=["even exponent", "even modulus", "small factor"],
+)
+def test_s138_weak_rsa_numbers_are_refused(make_csr, n, e, reason):
+    detail = refuse(with_rsa_numbers(make_csr, n, e))
+
+    assert reason in detail or "not a valid DER" in detail
+
+
+def test_s138_rsa_of_16384_bits_is_refused_in_time():
+    modulus = b"\x00" + (1 << 16383 | 1).to_bytes(2048)
+    rsa_key = tlv(0x30, tlv(0x02, modulus) + tlv(0x02, b"\x01\x00\x01"))
+    spki = tlv(0x30, bytes.fromhex("300d06092a864886f70d0101010500") + tlv(0x03, b"\x00" + rsa_key))
+    body = tlv(0x30, tlv(0x02, b"\x00") + tlv(0x30, b"") + spki + tlv(0xA0, b""))
+    der = tlv(0x30, body + bytes.fromhex("300d06092a864886f70d01010b0500") + tlv(0x03, b"\x00" + bytes(2048)))
+
+    began = time.perf_counter()
+    refuse(der)
+    assert time.perf_counter() - began < 0.1
+
+
+def test_s138_explicit_curve_parameters_are_refused(tmp_path):
+    key, out = tmp_path / "key.pem", tmp_path / "csr.der"
+    run("openssl", "ecparam", "-name", "prime256v1", "-param_enc", "explicit", "-genkey", "-noout", "-out", key)
+    run("openssl", "req", "-new", "-key", key, "-subj", "/CN=a.example.com", "-outform", "DER", "-out", out)
+
+    assert "usual encoding" in refuse(out.read_bytes(), *dns("a.example.com"))
+
+
+def test_s138_the_point_at_infinity_and_points_off_the_curve_are_refused(make_csr, ec_key):
+    der = make_csr("a.example.com")
+    numbers = ec_key.public_key().public_numbers()
+    point = b"\x04" + numbers.x.to_bytes(32) + numbers.y.to_bytes(32)
+
+    refuse(der.replace(point, b"\x04" + bytes(64)))
+    refuse(der.replace(point, b"\x00" + point[1:]))
+    refuse(der.replace(point, point[:-1] + bytes((point[-1] ^ 1,))))
+
+
+# ---- S139: encodings
+
+
+def tlv(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    if size < 128:
+        return bytes((tag, size)) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8)
+    return bytes((tag, 0x80 | len(length))) + length + content
+
+
+def indefinite(der: bytes) -> bytes:
+    return b"\x30\x80" + der[4:] + b"\x00\x00"
+
+
+BAD_ENCODINGS = {
+    "empty": lambda der: b"",
+    "ten megabytes": lambda der: der + bytes(10_000_000),
+    "trailing bytes": lambda der: der + b"\x00",
+    "cut short": lambda der: der[:-1],
+    "indefinite length": indefinite,
+    "deep nesting": lambda der: b"\x30\x80" * 30_000,
+    "deep nesting with lengths": lambda der: _nested(2_000),
+    "PEM": lambda der: b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.b64encode(der),
+    "base64": base64.b64encode,
+    "bad self-signature": lambda der: der[:-1] + bytes((der[-1] ^ 1,)),
+    "version 1": lambda der: der.replace(b"\x02\x01\x00\x30", b"\x02\x01\x01\x30", 1),
+    "length with a leading zero": lambda der: b"\x30\x83\x00" + der[2:],
+}
+
+
+def _nested(levels: int) -> bytes:
+    element = b""
+    for _ in range(levels):
+        element = tlv(0x30, element)
+    return element
+
+
+@pytest.mark.parametrize("spoil", BAD_ENCODINGS.values(), ids=BAD_ENCODINGS)
+def test_s139_bad_encodings_are_refused_in_time(make_csr, spoil):
+    der = spoil(make_csr("a.example.com"))
+
+    began = time.perf_counter()
+    refuse(der, *dns("a.example.com"))
+    assert time.perf_counter() - began < 0.1
+
+
+def test_s139_an_empty_extended_key_usage_is_refused(make_csr):
+    refuse(make_csr("a.example.com", extensions=[(x509.UnrecognizedExtension(ObjectIdentifier("2.5.29.37"), b"\x30\x00"), False)]))
+
+
+def test_s139_the_size_limit_is_named(make_csr):
+    assert str(MAX_CSR_BYTES) in refuse(bytes(MAX_CSR_BYTES + 1))
+
+
+@pytest.mark.parametrize("name", ["md5", "sha1", "sha224"])
+def test_s139_old_hashes_are_refused(tmp_path, name):
+    key, out = tmp_path / "key.pem", tmp_path / "csr.der"
+    run("openssl", "genrsa", "-out", key, "2048")
+    run("openssl", "req", "-new", f"-{name}", "-key", key, "-subj", "/CN=a.example.com", "-outform", "DER", "-out", out)
+
+    assert "SHA-256" in refuse(out.read_bytes(), *dns("a.example.com"))
+
+
+def run(*words: object) -> None:
+    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+
+_SEED = ec.generate_private_key(ec.SECP256R1())
+_GOOD = (
+    x509.CertificateSigningRequestBuilder()
+    .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a.example.com")]))
+    .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example.com"), x509.IPAddress(ip_address("::1"))]), critical=False)
+    .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    .add_attribute(ObjectIdentifier("1.2.840.113549.1.9.7"), b"challenge")
+    .sign(_SEED, hashes.SHA256())
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """The body changed and signed again, so that what is behind the signature is reached; or the whole changed."""
+    der = bytearray(_GOOD.public_bytes(Encoding.DER))
+    whole = draw(st.booleans())
+    body = bytearray(der if whole else _GOOD.tbs_certrequest_bytes)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(body) - 1))
+        how = draw(st.sampled_from(("set", "flip", "delete", "insert")))
+        if how == "set":
+            body[at] = draw(st.integers(0, 255))
+        elif how == "flip":
+            body[at] ^= 1 << draw(st.integers(0, 7))
+        elif how == "delete" and len(body) > 1:
+            del body[at]
+        else:
+            body[at:at] = draw(st.binary(min_size=1, max_size=4))
+    if whole:
+        return bytes(body)
+    signature = _SEED.sign(bytes(body), ec.ECDSA(hashes.SHA256()))
+    return tlv(0x30, bytes(body) + bytes.fromhex("300a06082a8648ce3d040302") + tlv(0x03, b"\x00" + signature))
+
+
+@settings(max_examples=10_000, deadline=100, suppress_health_check=[HealthCheck.too_slow])
+@given(mutated())
+def test_s139_mutated_requests_are_read_or_refused_and_nothing_else(der):
+    try:
+        request = read_csr(der)
+    except BadCsr:
+        return
+    assert request.names
+
+
+@settings(max_examples=1_000, deadline=100)
+@given(st.binary(max_size=400))
+def test_s139_noise_is_refused(noise):
+    with pytest.raises(BadCsr):
+        read_csr(noise)
+
+
+# ---- S140: characters
+
+
+def raw_dns_san(*values: bytes) -> x509.UnrecognizedExtension:
+    return x509.UnrecognizedExtension(ObjectIdentifier("2.5.29.17"), tlv(0x30, b"".join(tlv(0x82, value) for value in values)))
+
+
+ODD_NAMES = [
+    b"a.example.com\x00.evil.example", b"a.example.com\n", b" a.example.com", b"a.example.com ", b"a b.example.com", b"a.example.com.", b"",
+    b".", b"*", b"a.*.example.com", b"**.example.com", b"a*.example.com", b"*.*.example.com", b"a_b.example.com", b"-a.example.com",
+    b"a-.example.com", b"a..example.com", b"\xc3\xa4.example.com", b"\xff.example.com", b"a" * 64 + b".example.com", b"a." * 127 + b"a",
+    b"a.example.com,DNS:evil.example", b"a/b.example.com", b"a.example.com\r\nX: y",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ODD_NAMES, ids=repr)
+def test_s140_odd_dns_names_are_refused(make_csr, value):
+    refuse(make_csr(extensions=[(raw_dns_san(value), False)]), *dns("a.example.com"))
+    refuse(make_csr(extensions=[(raw_dns_san(b"a.example.com", value), False)]), *dns("a.example.com"))
+
+
+@pytest.mark.parametrize("cn", ["a.example.com\x00", "a.example.com\n", "a.*.example.com", "\u00e4.example.com", "a b", "*", "a" * 300])
+def test_s140_odd_common_names_are_not_host_names(make_csr, cn):
+    accept(make_csr("a.example.com", cn=cn), *dns("a.example.com"))
+    assert "names nothing" in refuse(make_csr(cn=cn))
+
+
+def test_s140_a_wildcard_must_be_in_the_order(make_csr):
+    refuse(make_csr("*.example.com"), *dns("example.com"))
+    refuse(make_csr("a.example.com", cn="*.example.com"), *dns("a.example.com"))
+    accept(make_csr("*.example.com", cn="*.example.com"), *dns("*.example.com"))
+
+
+@given(st.text(max_size=80))
+def test_s140_host_names_are_plain_ascii(text):
+    if is_hostname(text):
+        assert set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-.*")
+        assert "*" not in text.removeprefix("*.")
