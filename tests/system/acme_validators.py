@@ -1,0 +1,115 @@
+"""Challenge types for tests: one that waits for the test, one that fails in every way, one for wildcards, one that others decide."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from greatseal import hookimpl
+from greatseal.api.acme import VALID, WAIT, Attempt, Challenge, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.problems import BadRequest
+from greatseal.api.store import Tx
+from greatseal.testing.distributions import install
+
+
+class Gate:
+    """Validations of ``gate-01`` stand here until it opens."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.waiting = self.most = self.passed = 0
+
+    async def passage(self) -> None:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await self.open.wait()
+        finally:
+            self.waiting -= 1
+        self.passed += 1
+
+
+class Gated(ChallengeValidator):
+    type = "gate-01"
+    identifier_types = frozenset({"dns"})
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        await self.gate.passage()
+        return VALID
+
+
+class Failing(ChallengeValidator):
+    """Fails as the name says: ``oserror.localhost``, ``bug.localhost``, ``slow.localhost``, ``start.localhost``, ``problem.localhost``."""
+
+    type = "fail-01"
+    identifier_types = frozenset({"dns"})
+    deadline = 0.05
+
+    async def start(self, attempt: Attempt) -> None:
+        if attempt.identifier.value == "start.localhost":
+            raise IncorrectResponse("the mail could not be sent")
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        match attempt.identifier.value.partition(".")[0]:
+            case "oserror":
+                raise ConnectionRefusedError(111, "Connection refused")
+            case "bug":
+                raise KeyError("secret detail")
+            case "slow":
+                await asyncio.Event().wait()
+        raise IncorrectResponse("found nothing")
+
+
+class Kept(msgspec.Struct):
+    made: int = 0
+    said: str = ""
+
+
+class Wild(ChallengeValidator):
+    """Proves wildcards; ``accept`` wants a member ``word``; somebody else decides."""
+
+    type = "wild-01"
+    identifier_types = frozenset({"dns", "email"})
+    wildcard = True
+    kept_as = Kept
+
+    def create(self, tx: Tx, challenge: Challenge) -> Kept:
+        return Kept(made=1)
+
+    def members(self, challenge: Challenge) -> dict[str, object]:
+        return {"said": challenge.kept.said, "made": challenge.kept.made}
+
+    def accept(self, tx: Tx, challenge: Challenge, payload: Mapping[str, object]) -> Kept:
+        word = payload.get("word")
+        if not isinstance(word, str):
+            raise BadRequest("word is missing")
+        return Kept(made=challenge.kept.made, said=word)
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        return WAIT
+
+
+class Plugin:
+    def __init__(self) -> None:
+        self.gated = Gated()
+
+    @hookimpl
+    def challenge_validators(self) -> list[ChallengeValidator]:
+        return [self.gated, Failing(), Wild()]
+
+
+@contextmanager
+def installed(folder: Path) -> Iterator[str]:
+    """The feature's name, while its distribution can be found."""
+    folder.mkdir()
+    sys.path.insert(0, str(folder))
+    try:
+        yield install(folder, "greatseal-test-validators", "from system.acme_validators import Plugin\n")
+    finally:
+        sys.path.remove(str(folder))

@@ -1,0 +1,221 @@
+"""Accounts over HTTP (RFC 8555 s7.3), on both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from system.acme_client import Key, Site, acme_site, csr_for
+
+from greatseal.api.acme import AccountBinding, Binding, BindingRequest, Unauthorized
+from greatseal.api.services import ACCOUNTS
+from greatseal.api.store import Refuse
+
+
+@pytest.fixture
+async def site(start_service, database_url) -> AsyncIterator[Site]:
+    async with acme_site(start_service, database=database_url) as site:
+        yield site
+
+
+def service(site, key):
+    return site.service.kernel.service(key)
+
+
+async def events(site, account_url):
+    """The audit events about the account, in order."""
+    from sqlalchemy import select
+
+    from greatseal.db.core_tables import audit
+    from greatseal.db.tables import param
+
+    rows = select(audit.c.event_type, audit.c.outcome, audit.c.service).where(audit.c.sub == param("sub")).order_by(audit.c.id)
+    found = await site.service.host("acme").db.read(lambda tx: tx.all(rows, sub=account_url.rpartition("/")[2]))
+    return [(row.event_type, row.outcome, row.service) for row in found]
+
+
+async def test_ca_016_a_new_account(site):
+    client = await site.client(register=False)
+
+    answer = await client.register(contact=["mailto:admin@example.org"], status="deactivated", orders="https://x.example")
+
+    assert answer.status == 201
+    assert answer.location.startswith(f"{site.url}/acme/account/")
+    assert answer.json == {"status": "valid", "contact": ["mailto:admin@example.org"], "termsOfServiceAgreed": True}
+    assert (await client.post(client.kid)).json == answer.json
+    assert await events(site, client.kid) == [("account.create", "success", "ca")]
+
+
+async def test_ca_018_the_account_of_a_key_is_found_again(site):
+    client = await site.client()
+    url = client.kid
+
+    again = await client.register(contact=["mailto:other@example.org"])
+    existing = await client.register(onlyReturnExisting=True)
+
+    assert (again.status, again.location, again.json["contact"]) == (200, url, [])
+    assert (existing.status, existing.location) == (200, url)
+    view = await service(site, ACCOUNTS).find(url.rpartition("/")[2])
+    assert view.thumbprint == client.key.thumbprint
+
+
+async def test_s115_only_the_holder_of_a_key_gets_its_account(site):
+    mine, other = await site.client(), await site.client(register=False)
+
+    with_my_jwk = await other.post(other.directory["newAccount"], {"onlyReturnExisting": True}, jwk=mine.key.jwk)
+    unknown = await other.register(onlyReturnExisting=True)
+
+    assert (with_my_jwk.status, with_my_jwk.error) == (400, "malformed")
+    assert "Location" not in with_my_jwk.headers
+    assert (unknown.status, unknown.error) == (400, "accountDoesNotExist")
+    assert (await other.register()).status == 201
+
+
+async def test_requests_of_one_new_key_at_once_make_one_account(site):
+    key = Key()
+    clients = [await site.client(key, register=False) for _ in range(20)]
+
+    answers = await asyncio.gather(*(client.register() for client in clients))
+
+    assert sorted(one.status for one in answers) == [200] * 19 + [201]
+    assert len({one.location for one in answers}) == 1
+    assert await events(site, answers[0].location) == [("account.create", "success", "ca")]
+
+
+@pytest.mark.parametrize(
+    ("contact", "error"),
+    [
+        (["mailto:a@example.org?subject=x"], "invalidContact"),
+        (["mailto:a@example.org,b@example.org"], "invalidContact"),
+        (["mailto:"], "invalidContact"),
+        (["mailto:a@example.org\r\nBcc: b@example.org"], "invalidContact"),
+        (["mailto:a@example.org"] * 11, "invalidContact"),
+        (["tel:+123"], "unsupportedContact"),
+        (["a@example.org"], "unsupportedContact"),
+        ("mailto:a@example.org", "malformed"),
+        ([7], "malformed"),
+    ],
+)
+async def test_contacts_that_are_refused(start_service, contact, error):
+    async with acme_site(start_service) as site:
+        client = await site.client(register=False)
+        created = await client.register(contact=contact)
+        await client.register()
+        updated = await client.post(client.kid, {"contact": contact})
+
+    assert (created.status, created.error) == (400, error)
+    assert (updated.status, updated.error) == (400, error)
+
+
+async def test_an_update_changes_contacts_alone(site):
+    client = await site.client()
+
+    changed = await client.post(client.kid, {"contact": ["mailto:new@example.org"], "termsOfServiceAgreed": False, "orders": 7})
+    same = await client.post(client.kid, {})
+    cleared = await client.post(client.kid, {"contact": []})
+    wrong = await client.post(client.kid, {"status": "revoked"})
+
+    assert changed.json == same.json == {"status": "valid", "contact": ["mailto:new@example.org"], "termsOfServiceAgreed": True}
+    assert cleared.json["contact"] == []
+    assert (wrong.status, wrong.error) == (400, "malformed")
+    assert [one[0] for one in await events(site, client.kid)] == ["account.create", "account.update", "account.update"]
+
+
+async def test_ca_017_a_deactivated_account_can_do_nothing_more(site):
+    client = await site.client()
+    pending, ready = await client.order("a.localhost"), await client.ready(site.responder, "b.localhost")
+
+    gone = await client.post(client.kid, {"status": "deactivated"})
+    answers = [
+        await client.post(client.kid),
+        await client.post(pending.location),
+        await client.order("c.localhost"),
+        await client.finalize(ready.json, csr_for("b.localhost")),
+        await client.post(client.directory["newAccount"], {}, kid=None, jwk=client.key.jwk),
+        await client.post(client.directory["newAccount"], {"onlyReturnExisting": True}, kid=None, jwk=client.key.jwk),
+    ]
+
+    assert (gone.status, gone.json["status"]) == (200, "deactivated")
+    assert {(one.status, one.error) for one in answers} == {(401, "unauthorized")}
+    assert [one[0] for one in await events(site, client.kid)][-1] == "account.deactivate"
+
+
+async def test_terms_must_be_agreed_to(start_service):
+    terms = "https://ca.example/terms"
+    async with acme_site(start_service, server={"terms_of_service_url": terms}) as site:
+        client = await site.client(register=False)
+        refused = await client.register(termsOfServiceAgreed=False)
+        missing = await client.register(onlyReturnExisting=True, termsOfServiceAgreed=False)
+        agreed = await client.register()
+
+    assert client.directory["meta"]["termsOfService"] == terms
+    assert (refused.status, refused.error, refused.json["instance"]) == (403, "userActionRequired", terms)
+    assert refused.links["terms-of-service"] == agreed.links["terms-of-service"] == terms
+    assert missing.error == "accountDoesNotExist"
+    assert agreed.status == 201
+
+
+async def test_an_account_key_is_no_certificate_key(site):
+    client = await site.client()
+    other = await site.client()
+    ready = await client.ready(site.responder, "a.localhost")
+
+    for key in (client.key, other.key):
+        refused = await client.finalize(ready.json, csr_for("a.localhost", key=key.private))
+        assert (refused.status, refused.error) == (400, "badCSR")
+    assert (await client.post(ready.location)).json["status"] == "ready"
+    assert isinstance(client.key.private, ec.EllipticCurvePrivateKey)
+
+
+async def test_grants_are_set_through_the_service(site):
+    client, accounts = await site.client(), service(site, ACCOUNTS)
+    id, db = client.kid.rpartition("/")[2], site.service.host("acme").db
+
+    assert (await accounts.find(id)).profile_grants is None
+    assert await db.write(accounts.grant, id, ("one", "two"))
+    assert (await accounts.find(id)).profile_grants == ("one", "two")
+    assert await db.write(accounts.grant, id, None)
+    assert (await accounts.find(id)).profile_grants is None
+    await client.post(client.kid, {"status": "deactivated"})
+    assert not await db.write(accounts.grant, id, ("one",))
+    assert not await db.write(accounts.grant, "unknown", ("one",))
+    assert await accounts.find("unknown") is None
+
+
+class Voucher(AccountBinding):
+    """A binding that wants the word ``please``."""
+
+    member = "voucher"
+    required = True
+
+    def bind(self, tx, request: BindingRequest) -> Binding:
+        if request.value != {"word": "please"}:
+            raise Refuse(Unauthorized("the voucher is not good"))
+        return Binding(echo=request.value, profile_grants=("special",), kerberos_principal="alice@EXAMPLE.ORG")
+
+
+async def test_ca_019_a_binding_gives_grants_and_principal(start_service, tmp_path, monkeypatch):
+    from greatseal.testing.distributions import install
+
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    code = "from greatseal import hookimpl\nfrom system.test_acme_accounts import Voucher\n\n\n"
+    code += "class Plugin:\n    @hookimpl\n    def account_bindings(self):\n        return [Voucher()]\n"
+    feature = install(folder, "greatseal-voucher", code)
+    async with acme_site(start_service, feature) as site:
+        client = await site.client(register=False)
+        absent = await client.register()
+        wrong = await client.register(voucher={"word": "now"})
+        existing = await client.register(onlyReturnExisting=True)
+        bound = await client.register(voucher={"word": "please"})
+        again = await client.register()
+        view = await service(site, ACCOUNTS).find(client.kid.rpartition("/")[2])
+
+    assert client.directory["meta"]["externalAccountRequired"] is True
+    assert (absent.status, absent.error) == (403, "externalAccountRequired")
+    assert (wrong.status, wrong.error) == (401, "unauthorized")
+    assert existing.error == "accountDoesNotExist"
+    assert (bound.status, bound.json["voucher"]) == (201, {"word": "please"})
+    assert again.status == 200
+    assert (view.profile_grants, view.kerberos_principal) == (("special",), "alice@EXAMPLE.ORG")
