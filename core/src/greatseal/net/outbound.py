@@ -10,6 +10,7 @@ Failures are problems of validation, ready for the person who has to mend the ta
 """
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ MAX_REDIRECTS = 10
 MAX_BODY_BYTES = 1024 * 1024
 TRIED_ADDRESSES = 8  # a name with thousands of addresses must not make a port scanner of us
 CLOSE_SECONDS = 1.0
+HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # a name, or what stood in brackets
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -230,13 +232,19 @@ def _target(url: str, trail: _Trail) -> URL:
 
 def _check_hop(url: URL, ports: Collection[int] | None, trail: _Trail) -> None:
     """Refuse a scheme, port or form of URL that no hop may have."""
-    if url.scheme not in ("http", "https") or not url.raw_host:
+    try:
+        host, port = url.raw_host, url.port  # parsed only now
+    except ValueError as error:
+        raise IncorrectResponse(f"{trail}: {_reason(error)}") from error
+    if url.scheme not in ("http", "https") or not host:
         raise IncorrectResponse(f"{trail}: only http and https URLs with a host are fetched")
-    if url.raw_user is not None or url.raw_password is not None:
+    if "@" in url.raw_authority:
         raise IncorrectResponse(f"{trail}: a URL with user information is not fetched")
-    if not url.port or (ports is not None and url.port not in ports):
+    if not HOST.fullmatch(host):
+        raise IncorrectResponse(f"{trail}: {excerpt(host)} is no host name")
+    if not port or (ports is not None and port not in ports):
         allowed = "" if ports is None else f", only {', '.join(str(port) for port in sorted(ports))}"
-        raise IncorrectResponse(f"{trail}: port {url.port} is not allowed{allowed}")
+        raise IncorrectResponse(f"{trail}: port {port} is not allowed{allowed}")
 
 
 def _follow(origin: URL, location: str, trail: _Trail) -> URL:
@@ -245,9 +253,12 @@ def _follow(origin: URL, location: str, trail: _Trail) -> URL:
     if not all("!" <= character <= "~" and character != "\\" for character in location):
         raise IncorrectResponse(f"{trail}: a URI has no such characters")
     try:
-        target = origin.join(URL(location, encoded=True)).with_fragment(None)
+        reference = URL(location, encoded=True)
+        target = origin.join(reference).with_fragment(None)
     except ValueError as error:
         raise IncorrectResponse(f"{trail}: {_reason(error)}") from error
+    if not reference.raw_host and (reference.scheme or location.startswith("//")):
+        raise IncorrectResponse(f"{trail}: only http and https URLs with a host are fetched")
     trail.what = f"{origin} redirects to {target}"
     return target
 

@@ -11,8 +11,8 @@ SHOWN_VALUES = 3
 def excerpt(found: bytes | str, limit: int = SHOWN_CHARACTERS) -> str:
     """The first ``limit`` characters in quotes; control characters, bidirectional marks and broken UTF-8 escaped."""
     text = found if isinstance(found, str) else found[: 4 * limit].decode(errors="backslashreplace")
-    shown = "".join(_printable(character) for character in text[:limit])[:limit]
-    return f'"{shown}"' if len(text) <= limit and len(shown) < limit else f'"{shown}"...'
+    shown = "".join(_printable(character) for character in text[: limit + 1])
+    return f'"{shown}"' if len(shown) <= limit else f'"{shown[:limit]}"...'
 
 
 def _printable(character: str) -> str:
