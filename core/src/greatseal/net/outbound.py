@@ -254,10 +254,11 @@ def _follow(origin: URL, location: str, trail: _Trail) -> URL:
         raise IncorrectResponse(f"{trail}: a URI has no such characters")
     try:
         reference = URL(location, encoded=True)
+        nowhere = not reference.raw_host and (reference.scheme or location.startswith("//"))
         target = origin.join(reference).with_fragment(None)
     except ValueError as error:
         raise IncorrectResponse(f"{trail}: {_reason(error)}") from error
-    if not reference.raw_host and (reference.scheme or location.startswith("//")):
+    if nowhere:
         raise IncorrectResponse(f"{trail}: only http and https URLs with a host are fetched")
     trail.what = f"{origin} redirects to {target}"
     return target
