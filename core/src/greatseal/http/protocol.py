@@ -85,7 +85,7 @@ class HttpProtocol(RequestHandler):
     @property
     def closing(self) -> bool:
         """Whether the answer to the current request is the last."""
-        return self._deaf or self._server.stopping
+        return self._server.stopping or (self._deaf and not self._messages)
 
     @property
     def fresh(self) -> bool:
@@ -105,7 +105,10 @@ class HttpProtocol(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._disarm()
-        self._body = None
+        if self._body is not None:
+            # aiohttp tells a handler, but not itself while it drains a body that nobody wanted.
+            self._body.set_exception(ConnectionResetError("Connection lost"))
+            self._body = None
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
         super().connection_lost(exc)
@@ -137,7 +140,7 @@ class HttpProtocol(RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         resp, reset = await super().finish_response(request, resp, start_time)
-        if not reset and (self._deaf or not (resp.keep_alive or request.content.is_eof())):
+        if not (reset or resp.keep_alive) and (self._deaf or not request.content.is_eof()):
             await self._linger()
         return resp, reset
 
@@ -251,6 +254,7 @@ class HttpProtocol(RequestHandler):
         self._deaf = True
         if transport is not None and not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
+            transport.resume_reading()  # flow control of the unread body may hold it, and then the client's end is not seen
             self._gone = self._loop.create_future()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.linger_seconds):
