@@ -60,7 +60,8 @@ class Cache(Protocol[T_co]):
 class Snapshot(Protocol[T_co]):
     """A small immutable whole, loaded again before the next use after a change."""
 
-    async def get(self) -> T_co: ...
+    async def get(self) -> T_co:
+        """The whole, as of the last change that was told before this call."""
 
 
 class Changes(Protocol):
@@ -83,7 +84,7 @@ class Strikes(Protocol):
         """Durable: True the first time, False until ``until`` (microseconds) has passed."""
 
     def seen(self, kind: str, key: str, until: int) -> bool:
-        """In memory, node-wide: True when it was seen before. Bounded; when full the oldest is forgotten last by expiry."""
+        """In memory, node-wide: True when it was seen before. Bounded: when full, what expires first is forgotten."""
 
 
 class Limits(Protocol):
@@ -92,7 +93,8 @@ class Limits(Protocol):
     def hit(self, bucket: str, key: str, limit: int, window: float) -> int | None:
         """Count one; seconds to wait when there were more than ``limit`` in ``window`` seconds, else None. ``limit`` 0 is off."""
 
-    def reset(self, bucket: str, key: str) -> None: ...
+    def reset(self, bucket: str, key: str) -> None:
+        """Forget what was counted, for example after a success."""
 
 
 class Blocking(Protocol):
@@ -113,40 +115,68 @@ class ScriptResult(msgspec.Struct, frozen=True):
 class Scripts(Protocol):
     """Operators' programs: no shell, cleared environment, killed with their group."""
 
-    async def run(self, path: Path, *, env: Mapping[str, str], stdin: bytes = b"", timeout: float) -> ScriptResult: ...
+    async def run(self, path: Path, *, env: Mapping[str, str], stdin: bytes = b"", timeout: float) -> ScriptResult:
+        """Run the program with exactly ``env``, at most ``timeout`` seconds. Raises OSError when it cannot be started."""
 
 
 class Host(Protocol):
-    """The kernel, for one plugin. ``log`` carries the plugin's name."""
+    """The kernel, for one plugin."""
 
     @property
-    def node_id(self) -> str: ...
+    def node_id(self) -> str:
+        """The label of this node, `[cluster] node_id`."""
+
     @property
-    def base_url(self) -> str: ...
+    def base_url(self) -> str:
+        """`[server] base_url` without a final slash: ACME, log and account URLs begin with it."""
+
     @property
-    def issuer(self) -> str: ...
+    def issuer(self) -> str:
+        """`[server] issuer`: tokens, discovery, SPIFFE and the admin API use it."""
+
     @property
-    def state_dir(self) -> Path: ...
+    def state_dir(self) -> Path:
+        """A folder of this node for files, beside the database."""
+
     @property
-    def log(self) -> structlog.stdlib.BoundLogger: ...
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """A logger that carries the plugin's name. Secrets are not for it."""
+
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> Clock:
+        """The time; in a transaction it is ``tx.now``."""
+
     @property
-    def db(self) -> Database: ...
+    def db(self) -> Database:
+        """The store, usable from the first lifespan on."""
+
     @property
-    def handles(self) -> Handles: ...
+    def handles(self) -> Handles:
+        """Mints and reads handles and public ids."""
+
     @property
-    def keys(self) -> Keys: ...
+    def keys(self) -> Keys:
+        """Key rings and sealing, usable from the first lifespan on."""
+
     @property
-    def changes(self) -> Changes: ...
+    def changes(self) -> Changes:
+        """Caches and snapshots that follow the database."""
+
     @property
-    def strikes(self) -> Strikes: ...
+    def strikes(self) -> Strikes:
+        """Single use of keys that come from outside."""
+
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> Limits:
+        """Rate limits."""
+
     @property
-    def blocking(self) -> Blocking: ...
+    def blocking(self) -> Blocking:
+        """Threads for what blocks."""
+
     @property
-    def scripts(self) -> Scripts: ...
+    def scripts(self) -> Scripts:
+        """Operators' programs."""
 
     def settings(self, struct: type[S]) -> S:
         """The bound Struct of an ``Owns`` or ``Reads`` of one table."""

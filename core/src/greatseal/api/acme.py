@@ -73,10 +73,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def token(self) -> str:
+        """The challenge's token (RFC 8555 s8.1)."""
         return self.challenge.token
 
     @property
     def kept(self) -> Any:
+        """What the validator's ``create`` or ``accept`` returned last."""
         return self.challenge.kept
 
 

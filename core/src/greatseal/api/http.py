@@ -146,7 +146,9 @@ class Call(Protocol):
     """One request, as a handler sees it. The body is read when it is asked for."""
 
     @property
-    def route(self) -> "Route": ...
+    def route(self) -> "Route":
+        """The route that was matched."""
+
     @property
     def http(self) -> "web.Request":
         """The aiohttp request, for rare needs."""
@@ -160,7 +162,9 @@ class Call(Protocol):
         """The query parameters; one that was given twice raises BadRequest."""
 
     @property
-    def headers(self) -> Mapping[str, str]: ...
+    def headers(self) -> Mapping[str, str]:
+        """The header fields, by name in any case; of one that repeats, the first."""
+
     @property
     def url(self) -> str:
         """The URL as the caller must have meant it: base URL, path and query as sent; never from Host."""
@@ -170,9 +174,13 @@ class Call(Protocol):
         """The address of the client; that of X-Forwarded-For only behind a trusted proxy."""
 
     @property
-    def connection(self) -> Connection: ...
+    def connection(self) -> Connection:
+        """The TCP connection that carries the call."""
+
     @property
-    def caller(self) -> Caller: ...
+    def caller(self) -> Caller:
+        """Who the route's scheme proved; a LookupError on a route without one."""
+
     def caller_as(self, kind: type[C]) -> C:
         """The caller as the class that the route's scheme returns."""
 

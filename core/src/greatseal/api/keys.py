@@ -27,9 +27,13 @@ class Signer(Protocol):
     """A private key that never leaves its store."""
 
     @property
-    def info(self) -> KeyInfo: ...
+    def info(self) -> KeyInfo:
+        """The public half of the key's record."""
+
     @property
-    def public_key(self) -> PublicKeyTypes: ...
+    def public_key(self) -> PublicKeyTypes:
+        """The public key, for building and checking."""
+
     @property
     def deterministic(self) -> bool:
         """Whether the same input always gives the same signature (ECDSA by RFC 6979, RSA PKCS#1, Ed25519)."""
@@ -48,7 +52,9 @@ class KeyRing(Protocol):
     """The keys of one purpose, a snapshot that is replaced whole on change."""
 
     @property
-    def active(self) -> Signer | None: ...
+    def active(self) -> Signer | None:
+        """The key that signs now; None before the first :meth:`make` and after a revocation."""
+
     def all(self) -> tuple[Signer, ...]:
         """Every key that is not revoked, newest first."""
 

@@ -34,11 +34,16 @@ class CaaRecord(Protocol):
     """One CAA property (RFC 8659 s4.1)."""
 
     @property
-    def flags(self) -> int: ...
+    def flags(self) -> int:
+        """The flags octet; 128 is critical."""
+
     @property
-    def tag(self) -> str: ...
+    def tag(self) -> str:
+        """The property tag as found, for example ``issue``; compared without case."""
+
     @property
-    def value(self) -> str: ...
+    def value(self) -> str:
+        """The property value as found."""
 
 
 class Resolver(Protocol):

@@ -27,7 +27,8 @@ class CollectionRef(Protocol):
     """A :class:`greatseal.db.tables.Collection`: a REPLICATED table under its name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The kind under which its changes are told."""
 
 
 class Tx(Protocol):
