@@ -1,16 +1,39 @@
-"""Whole orders over HTTP, on both databases."""
+"""Orders, authorizations, challenges, finalization and certificates over HTTP, on both databases (RFC 8555 s7.4, s7.5)."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from system.acme_client import Site, acme_site
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from system.acme_client import Site, acme_site, csr_for
+from system.acme_validators import installed
+
+from greatseal.api.services import ACCOUNTS, CHALLENGES
+from greatseal.clock import FakeClock
 
 
 @pytest.fixture
 async def site(start_service, database_url) -> AsyncIterator[Site]:
     async with acme_site(start_service, database=database_url) as site:
         yield site
+
+
+@pytest.fixture
+async def lab(start_service, tmp_path) -> AsyncIterator[Site]:
+    """With the challenge types of the tests, on a clock that the test moves."""
+    with installed(tmp_path / "installed") as feature:
+        clock = FakeClock(int(time.time()) * 1_000_000)
+        async with acme_site(start_service, feature, clock=clock) as site:
+            yield site
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def test_ca_001_an_order_gives_a_certificate_with_its_chain(site):
@@ -23,3 +46,288 @@ async def test_ca_001_an_order_gives_a_certificate_with_its_chain(site):
     assert len(issuers) == 2
     leaf.verify_directly_issued_by(issuers[0])
     issuers[0].verify_directly_issued_by(issuers[1])
+
+
+async def test_the_objects_on_the_way(site):
+    client = await site.client()
+
+    made = await client.order("A.localhost", "a.localhost")
+    order, (authorization_url,) = made.json, made.json["authorizations"]
+    authorization = (await client.post(authorization_url)).json
+    (challenge,) = authorization["challenges"]
+    site.responder[challenge["token"]] = f"{challenge['token']}.{client.key.thumbprint}"
+    answered = await client.post(challenge["url"], {"keyAuthorization": "old clients send it"})
+    valid = await client.until(authorization_url, "pending")
+    ready = await client.post(made.location)
+    done = await client.finalize(ready.json, csr_for("a.localhost"))
+
+    assert made.status == 201
+    assert (await client.post(made.location)).json | {"status": "pending"} == order | {
+        "status": "pending",
+        "certificate": done.json["certificate"],
+    }
+    assert order["identifiers"] == [{"type": "dns", "value": "a.localhost"}]
+    assert order["finalize"] == f"{made.location}/finalize"
+    assert order.keys() == {"status", "expires", "identifiers", "authorizations", "finalize"}
+    assert authorization.keys() == {"identifier", "status", "expires", "challenges"}
+    assert challenge.keys() == {"type", "url", "status", "token"}
+    assert len(challenge["token"]) == 43
+    assert challenge["url"] == f"{site.url}/acme/chall/{authorization_url.rpartition('/')[2]}/http-01"
+    assert (answered.status, answered.json["status"], answered.links["up"]) == (200, "processing", authorization_url)
+    assert answered.headers["Retry-After"]
+    assert (valid["status"], valid["challenges"][0]["status"]) == ("valid", "valid")
+    assert datetime.fromisoformat(valid["challenges"][0]["validated"]).tzinfo is not None
+    assert ready.json["status"] == "ready"
+    assert (done.status, done.json["status"], done.location) == (200, "valid", made.location)
+
+
+async def test_ca_115_a_certificate_by_get_and_by_post(site):
+    client, other = await site.client(), await site.client()
+    ready = await client.ready(site.responder, "a.localhost")
+    url = (await client.finalize(ready.json, csr_for("a.localhost"))).json["certificate"]
+
+    by_get, by_post, foreign = await client.get(url), await client.post(url), await other.post(url)
+    unknown = await client.get(f"{site.url}/acme/cert/{'0' * 8}-0000-8000-8000-{'0' * 12}")
+
+    assert by_get.body == by_post.body
+    assert by_get.headers["Content-Type"] == by_post.headers["Content-Type"] == "application/pem-certificate-chain"
+    assert by_get.body.startswith(b"-----BEGIN CERTIFICATE-----\n")
+    assert by_get.body.endswith(b"-----END CERTIFICATE-----\n")
+    assert by_get.links["index"] == f"{site.url}/acme/directory"
+    assert (foreign.status, foreign.error) == (401, "unauthorized")
+    assert (unknown.status, unknown.error) == (404, "malformed")
+
+
+async def test_ca_086_a_failed_probe_makes_all_invalid_and_says_why(site):
+    client = await site.client()
+    made = await client.order("a.localhost", "b.localhost")
+    authorization_url = made.json["authorizations"][0]
+    challenge = await client.challenge(authorization_url)
+    site.responder[challenge["token"]] = "something else"
+
+    await client.post(challenge["url"], {})
+    authorization = await client.until(authorization_url, "pending")
+    order = (await client.post(made.location)).json
+
+    assert authorization["status"] == "invalid"
+    (failed,) = authorization["challenges"]
+    assert (failed["status"], failed["error"]["type"]) == ("invalid", "urn:ietf:params:acme:error:incorrectResponse")
+    assert "something else" in failed["error"]["detail"]
+    assert order["status"] == "invalid"
+    assert order["error"]["type"] == failed["error"]["type"]
+    assert order["error"]["identifier"] == {"type": "dns", "value": "a.localhost"}
+    assert "validated" not in failed
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "detail"),
+    [
+        ("oserror.localhost", "connection", "Connection refused"),
+        ("slow.localhost", "connection", "0.05 seconds"),
+        ("bug.localhost", "serverInternal", "incident"),
+        ("problem.localhost", "incorrectResponse", "found nothing"),
+        ("start.localhost", "incorrectResponse", "mail"),
+    ],
+)
+async def test_ca_207_what_a_validator_raises_becomes_a_problem(lab, name, error, detail):
+    client = await lab.client()
+    made = await client.order(name)
+    challenge = await client.challenge(made.json["authorizations"][0], "fail-01")
+
+    answered = await client.post(challenge["url"], {})
+    authorization = await client.until(made.json["authorizations"][0], "pending")
+
+    (failed,) = authorization["challenges"]
+    assert failed["error"]["type"] == f"urn:ietf:params:acme:error:{error}"
+    assert detail in failed["error"]["detail"]
+    assert "secret" not in failed["error"]["detail"]
+    assert answered.json["status"] == ("invalid" if name == "start.localhost" else "processing")
+
+
+async def test_a_wildcard_with_a_validator_that_another_decides(lab):
+    client, challenges = await lab.client(), lab.service.kernel.service(CHALLENGES)
+    made = await client.order("*.a.localhost")
+    (url,) = made.json["authorizations"]
+    authorization = (await client.post(url)).json
+    (challenge,) = authorization["challenges"]
+
+    refused = await client.post(challenge["url"], {})
+    still = (await client.post(challenge["url"])).json
+    answered = await client.post(challenge["url"], {"word": "hello"})
+    id = await challenge_id(lab, challenge["url"])
+    db = lab.service.host("acme").db
+    viewed = await db.read(challenges.view, id)
+    decisions = [await db.write(challenges.decide, id, None) for _ in range(2)]
+
+    assert authorization["wildcard"] is True
+    assert authorization["identifier"] == {"type": "dns", "value": "a.localhost"}
+    assert challenge | {"type": "wild-01", "said": "", "made": 1, "status": "pending"} == challenge
+    assert (refused.status, refused.error) == (400, "malformed")
+    assert still["status"] == "pending"
+    assert (answered.json["status"], answered.json["said"], answered.json["made"]) == ("processing", "hello", 1)
+    assert (viewed.wildcard, viewed.kept.said) == (True, "hello")
+    assert decisions == [True, False]
+    assert (await client.post(made.location)).json["status"] == "ready"
+    done = await client.finalize(made.json, csr_for("*.a.localhost"))
+    assert done.json["status"] == "valid"
+
+
+async def challenge_id(site, url):
+    from sqlalchemy import select
+
+    from greatseal.db.tables import param
+    from greatseal_acme.tables import challenge
+
+    by_place = select(challenge.c.id).where(challenge.c.authorization_id == param("authorization"), challenge.c.type == param("type"))
+    *_, authorization, type = url.split("/")
+    return (await site.service.host("acme").db.read(lambda tx: tx.one(by_place, authorization=authorization, type=type))).id
+
+
+async def test_ca_089_deactivating_an_authorization_ends_its_orders(site):
+    client = await site.client()
+    pending, ready = await client.order("a.localhost"), await client.ready(site.responder, "b.localhost")
+    urls = [one.json["authorizations"][0] for one in (pending, ready)]
+
+    wrong = await client.post(urls[0], {"status": "valid"})
+    gone = [await client.post(url, {"status": "deactivated"}) for url in urls]
+    again = await client.post(urls[0], {"status": "deactivated"})
+    orders = [(await client.post(one.location)).json for one in (pending, ready)]
+
+    assert (wrong.status, wrong.error) == (400, "malformed")
+    assert [(one.status, one.json["status"]) for one in (*gone, again)] == [(200, "deactivated")] * 3
+    assert [one["status"] for one in orders] == ["invalid"] * 2
+    assert all("deactivated" in one["error"]["detail"] for one in orders)
+    assert (await client.finalize(ready.json, csr_for("b.localhost"))).error == "orderNotReady"
+
+
+async def test_time_ends_orders_and_authorizations(lab):
+    client, clock = await lab.client(), lab.service.kernel.clock
+    pending, ready = await client.order("a.localhost"), await client.ready(lab.responder, "b.localhost")
+
+    clock.advance(86_400)
+    fresh = await lab.client(client.key)
+    orders = [(await fresh.post(one.location)).json for one in (pending, ready)]
+    authorizations = [(await fresh.post(one.json["authorizations"][0])).json for one in (pending, ready)]
+    challenge = await fresh.challenge(pending.json["authorizations"][0])
+    answered = await fresh.post(challenge["url"], {})
+    refused = await fresh.post(pending.json["authorizations"][0], {"status": "deactivated"})
+
+    assert [one["status"] for one in orders] == ["invalid"] * 2
+    assert [one["status"] for one in authorizations] == ["expired"] * 2
+    assert answered.json["status"] == "pending"
+    assert refused.error == "malformed"
+    assert (await fresh.finalize(ready.json, csr_for("b.localhost"))).error == "orderNotReady"
+
+
+async def test_not_before_and_not_after_are_honoured(site):
+    client, now = await site.client(), datetime.now(UTC).replace(microsecond=0)
+    start, end = now + timedelta(days=1), now + timedelta(days=8)
+
+    ready = await client.ready(site.responder, "a.localhost", notBefore=rfc3339(start), notAfter=rfc3339(end))
+    done = await client.finalize(ready.json, csr_for("a.localhost"))
+    leaf = x509.load_pem_x509_certificates((await client.get(done.json["certificate"])).body)[0]
+
+    assert (ready.json["notBefore"], ready.json["notAfter"]) == (rfc3339(start), rfc3339(end))
+    assert leaf.not_valid_before_utc == start
+    assert end - timedelta(seconds=1) <= leaf.not_valid_after_utc <= end
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"notAfter": "tomorrow"},
+        {"notAfter": 7},
+        {"notAfter": "2026-02-30T00:00:00Z"},
+        {"notAfter": "2001-01-01T00:00:00Z"},
+        {"notAfter": "9999-12-31T23:59:59Z"},
+        {"notBefore": "2001-01-01T00:00:00Z"},
+        {"notBefore": "2999-01-01T00:00:00Z"},
+        {"identifiers": None},
+        {"identifiers": []},
+        {"identifiers": ["a.localhost"]},
+        {"identifiers": [{"type": "dns"}]},
+        {"identifiers": [{"type": "dns", "value": ["a.localhost"]}]},
+    ],
+)
+async def test_a_new_order_that_is_malformed(start_service, members):
+    async with acme_site(start_service) as site:
+        client = await site.client()
+        answer = await client.order("a.localhost", **members)
+
+    assert (answer.status, answer.error) == (400, "malformed")
+
+
+async def test_profiles_are_echoed_when_asked_for(start_service):
+    profiles = {"short": {"validity_days": 7}, "special": {"require_account_grant": True}}
+    async with acme_site(start_service, profiles=profiles) as site:
+        client, accounts = await site.client(), site.service.kernel.service(ACCOUNTS)
+        unasked, short = await client.order("a.localhost"), await client.order("a.localhost", profile="short")
+        unknown = await client.order("a.localhost", profile="nowhere")
+        ready = await client.ready(site.responder, "b.localhost", profile="special")
+        refused = await client.finalize(ready.json, csr_for("b.localhost"))
+        still = await client.post(ready.location)
+        await site.service.host("acme").db.write(accounts.grant, client.kid.rpartition("/")[2], ("special",))
+        granted = await client.finalize(ready.json, csr_for("b.localhost"))
+
+    assert "profile" not in unasked.json
+    assert short.json["profile"] == "short"
+    assert (unknown.status, unknown.error) == (400, "invalidProfile")
+    assert (refused.status, refused.error) == (401, "unauthorized")
+    assert "account grant" in refused.json["detail"]
+    assert still.json["status"] == "ready"
+    assert granted.json["status"] == "valid"
+
+
+async def test_ca_108_the_order_of_the_checks_at_finalize(start_service):
+    async with acme_site(start_service, profiles={"default": {}, "special": {"require_account_grant": True}}) as site:
+        client = await site.client()
+        pending = await client.order("a.localhost")
+        granted = await client.ready(site.responder, "b.localhost")
+        barred = await client.ready(site.responder, "c.localhost", profile="special")
+        answers = [
+            await client.post(pending.json["finalize"], {"csr": 7}),
+            await client.post(pending.json["finalize"], {}),
+            await client.post(pending.json["finalize"]),
+            await client.post(pending.json["finalize"], {"csr": "not base64url!"}),
+            await client.post(barred.json["finalize"], {"csr": "not base64url!"}),
+            await client.post(granted.json["finalize"], {"csr": "not base64url!"}),
+            await client.finalize(granted.json, b"not DER"),
+            await client.finalize(granted.json, csr_for("c.localhost")),
+            await client.finalize(granted.json, csr_for("b.localhost", "c.localhost")),
+        ]
+        after = await client.post(granted.location)
+
+    assert [one.error for one in answers] == [
+        *["malformed"] * 3,
+        "orderNotReady",
+        "unauthorized",
+        *["badCSR"] * 4,
+    ]
+    assert [one.status for one in answers] == [400, 400, 400, 403, 401, 400, 400, 400, 400]
+    assert after.json["status"] == "ready"
+
+
+async def test_a_request_with_the_name_in_its_subject_alone(site):
+    client = await site.client()
+    ready = await client.ready(site.responder, "a.localhost")
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.localhost")])
+    key = ec.generate_private_key(ec.SECP256R1())
+    csr = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+    done = await client.finalize(ready.json, csr)
+
+    assert done.json["status"] == "valid"
+
+
+async def test_a_hundred_names_in_one_order(site):
+    client = await site.client()
+    names = [f"n{number}.localhost" for number in range(100)]
+
+    made = await client.order(*names)
+    assert made.status == 201
+    statuses = await asyncio.gather(*(client.prove(url, site.responder) for url in made.json["authorizations"]))
+    done = await client.finalize(made.json, csr_for(*names))
+
+    assert set(statuses) == {"valid"}
+    assert done.json["status"] == "valid"
+    assert [one["value"] for one in made.json["identifiers"]] == names

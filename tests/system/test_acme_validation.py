@@ -1,0 +1,176 @@
+"""The validation queue and the settling of finalizations: nothing is lost, nothing happens twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from cryptography import x509
+from sqlalchemy import select
+from system.acme_client import Responder, Site, acme_site, b64url, csr_for
+from system.acme_validators import Gate, installed
+
+from greatseal.api.services import CHALLENGES
+from greatseal.testing.service import document, serve
+
+
+@pytest.fixture
+def feature(tmp_path):
+    with installed(tmp_path / "installed") as feature:
+        yield feature
+
+
+@pytest.fixture
+async def lab(start_service, feature, database_url) -> AsyncIterator[Site]:
+    async with acme_site(start_service, feature, database=database_url) as site:
+        yield site
+
+
+def gate_of(site: Site) -> Gate:
+    gate: Gate = site.service.kernel.hooks.instances["test-validators"].gated.gate
+    return gate
+
+
+async def until(condition) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def answered(client, *names):
+    """Orders whose gate-01 challenges all were answered."""
+    made = await client.order(*names)
+    for url in made.json["authorizations"]:
+        challenge = await client.challenge(url, "gate-01")
+        assert (await client.post(challenge["url"], {})).json["status"] == "processing"
+    return made.location
+
+
+async def test_ca_084_orders_whose_challenges_finish_together_all_become_ready(lab):
+    clients, gate = [await lab.client() for _ in range(3)], gate_of(lab)
+
+    async def fifty(client):
+        return [await answered(client, f"a{number}.localhost", f"b{number}.localhost") for number in range(50)]
+
+    places = await asyncio.gather(*(fifty(client) for client in clients))
+    await until(lambda: gate.waiting == 256)
+    gate.open.set()
+    orders = await asyncio.gather(*(client.until(place, "pending") for client, mine in zip(clients, places, strict=True) for place in mine))
+
+    assert len(orders) == 150
+    assert {order["status"] for order in orders} == {"ready"}
+    assert (gate.most, gate.passed) == (256, 300)
+
+
+async def test_ca_085_decisions_at_the_same_instant_see_each_other(lab):
+    client, challenges = await lab.client(), lab.service.kernel.service(CHALLENGES)
+    places = [await answered(client, f"a{number}.localhost", f"b{number}.localhost") for number in range(75)]
+    ids = await processing(lab)
+    db = lab.service.host("acme").db
+
+    decided = await asyncio.gather(*(db.write(challenges.decide, id, None) for id in ids))
+    orders = [(await client.post(place)).json["status"] for place in places]
+
+    assert decided == [True] * 150
+    assert orders == ["ready"] * 75
+
+
+async def processing(site):
+    from greatseal_acme.tables import challenge
+
+    rows = select(challenge.c.id).where(challenge.c.status == "processing").order_by(challenge.c.id)
+    return [row.id for row in await site.service.host("acme").db.read(lambda tx: tx.all(rows))]
+
+
+async def test_s135_a_thousand_slow_validations_leave_room_for_others(lab):
+    slow, other, gate = await lab.client(), await lab.client(), gate_of(lab)
+    for start in range(0, 1000, 100):
+        await answered(slow, *(f"n{number}.localhost" for number in range(start, start + 100)))
+    await until(lambda: gate.waiting == 128)
+
+    leaf = (await other.issue(lab.responder, "quick.localhost"))[0]
+
+    assert leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert gate.most == 128
+    assert gate.passed == 0
+
+
+@asynccontextmanager
+async def restarted(config, responder):
+    """The service of a configuration, and a site around it."""
+    async with serve(config) as service, aiohttp.ClientSession() as session:
+        yield Site(service, responder, session)
+
+
+@pytest.fixture
+async def config(tmp_path, feature, database_url):
+    """A configuration that several services may run one after the other."""
+    async with Responder().served() as responder:
+        server = {"http_validation_port": responder.port, "http_validation_allow_private_ips": True}
+        database = {"url": database_url, "migrate": "auto"}
+        features = ["ca", "acme", "http-01", "resolver", feature]
+        yield document(tmp_path, features, server=server, database=database), responder
+
+
+async def test_ca_085_what_was_processing_is_validated_after_a_restart(config):
+    async with restarted(*config) as site:
+        client = await site.client()
+        place = await answered(client, "a.localhost", "b.localhost")
+        await until(lambda: gate_of(site).waiting == 2)
+
+    async with restarted(*config) as site:
+        gate_of(site).open.set()
+        again = await site.client(client.key)
+        order = await again.until(place, "pending")
+
+    assert order["status"] == "ready"
+    assert gate_of(site).passed == 2
+
+
+async def test_a_claimed_order_is_settled_after_a_restart(config):
+    async with restarted(*config) as site:
+        client = await site.client()
+        ready = await client.ready(site.responder, "a.localhost")
+        await claim(site, client, ready)
+        stuck = await client.post(ready.location)
+        refused = await client.finalize(ready.json, csr_for("a.localhost"))
+
+    async with restarted(*config) as site:
+        again = await site.client(client.key)
+        settled = await again.until(ready.location, "processing")
+        if settled["status"] == "ready":
+            settled = (await again.finalize(settled, csr_for("a.localhost"))).json
+        chain = x509.load_pem_x509_certificates((await again.post(settled["certificate"])).body)
+
+    assert stuck.json["status"] == "processing"
+    assert stuck.headers["Retry-After"]
+    assert refused.error == "orderNotReady"
+    assert settled["status"] == "valid"
+    assert len(chain) == 3
+
+
+async def claim(site, client, ready):
+    """What finalize does up to the claim; the process ends there."""
+    from greatseal_acme.finalize import FinalizeRequest
+
+    acme = site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme"))
+    account = await acme.accounts.find(client.kid.rpartition("/")[2])
+    order = await acme.orders.get(ready.location.rpartition("/")[2], account)
+    request = await acme.finalizations._checked(order, FinalizeRequest(csr=b64url(csr_for("a.localhost"))), account)
+    await acme.finalizations._claim(order, request)
+
+
+async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab):
+    client, gate = await lab.client(), gate_of(lab)
+    place = await answered(client, "a.localhost")
+    (url,) = (await client.post(place)).json["authorizations"]
+    await until(lambda: gate.waiting == 1)
+
+    await client.post(url, {"status": "deactivated"})
+    gate.open.set()
+    challenge = await client.challenge(url, "gate-01")
+    decided = await client.until(challenge["url"], "processing")
+
+    assert decided["status"] == "invalid"
+    assert (await client.post(url)).json["status"] == "deactivated"
+    assert (await client.post(place)).json["status"] == "invalid"
