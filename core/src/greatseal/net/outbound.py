@@ -10,6 +10,7 @@ Failures are problems of validation, ready for the person who has to mend the ta
 """
 
 import asyncio
+import os
 import re
 import socket
 import ssl
@@ -376,8 +377,8 @@ def _reason(error: BaseException) -> str:
         error = error.os_error
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, OSError) and error.strerror:
-        return excerpt(error.strerror).strip('"')
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
     if isinstance(error, aiohttp.ClientResponseError):
         return f"not HTTP: {excerpt(error.message)}"
     return excerpt(str(error) or type(error).__name__).strip('"')

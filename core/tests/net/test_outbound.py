@@ -1,0 +1,196 @@
+"""Guarded connections, beyond what attackers try (tests/security)."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+import trustme
+
+from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
+from greatseal.net import AddressPolicy, Blocked, fetch, open_connection
+from greatseal.testing.resolver import FakeResolver
+
+ANY = AddressPolicy(allow_private=True)
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(await reader.read(1000))
+    writer.close()
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.fixture
+async def tls_port(authority: trustme.CA) -> AsyncIterator[int]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("a.example").configure_cert(context)
+    async with await asyncio.start_server(web, "127.0.0.1", 0, ssl=context) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    except asyncio.IncompleteReadError:
+        pass  # the client refused the certificate
+    writer.close()
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+async def test_a_conversation(port: int) -> None:
+    async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY) as peer:
+        assert peer.address == "127.0.0.1"
+        assert await peer.ask(b"hello", limit=5) == b"hello"
+
+
+async def test_an_answer_over_the_limit_is_refused(port: int) -> None:
+    with pytest.raises(IncorrectResponse, match=r'^127\.0\.0\.1 answered with over 4 bytes: "hello"$'):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY) as peer:
+            await peer.ask(b"hello", limit=4)
+
+
+async def test_the_next_address_is_tried_when_one_refuses(port: int) -> None:
+    resolver = FakeResolver({"a.example": ["::1", "127.0.0.1"]})
+
+    async with open_connection("a.example", port, resolver=resolver, policy=ANY) as peer:
+        assert peer.address == "127.0.0.1"
+
+
+async def test_a_failure_lists_every_address_that_was_tried(unused_tcp_port: int) -> None:
+    resolver = FakeResolver({"a.example": ["127.0.0.1", "::1"]})
+
+    with pytest.raises(Connection, match=r"^a\.example port \d+: 127\.0\.0\.1: Connection refused; ::1: .*"):
+        async with open_connection("a.example", unused_tcp_port, resolver=resolver, policy=ANY):
+            pytest.fail("nothing listens there")
+
+
+async def test_a_name_with_thousands_of_addresses_makes_no_port_scanner_of_us(unused_tcp_port: int) -> None:
+    resolver = FakeResolver({"a.example": [f"127.0.{n // 250}.{n % 250 + 1}" for n in range(4000)]})
+
+    with pytest.raises(Connection) as raised:
+        async with open_connection("a.example", unused_tcp_port, resolver=resolver, policy=ANY):
+            pytest.fail("nothing listens there")
+
+    assert raised.value.detail.count("Connection refused") == 8
+
+
+async def test_private_addresses_are_blocked_and_not_connected_to(port: int) -> None:
+    with pytest.raises(Blocked, match=r"a\.example has the address 127\.0\.0\.1, which is not public: loopback"):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True)):
+            pytest.fail("it was connected to")
+
+
+async def test_an_empty_answer_of_the_resolver_is_a_dns_problem() -> None:
+    class Empty(FakeResolver):
+        async def addresses(self, name: str) -> list[str]:
+            return []
+
+    with pytest.raises(Dns, match=r"a\.example has no address"):
+        async with open_connection("a.example", 79, resolver=Empty(), policy=ANY):
+            pytest.fail("there is no address")
+
+
+async def test_silence_ends_the_whole_block(port: int) -> None:
+    with pytest.raises(Connection, match=r"^a\.example port \d+ at 127\.0\.0\.1: not finished within 0\.2 s$"):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY, seconds=0.2) as peer:
+            await peer.reader.read()
+
+
+async def test_an_incomplete_answer_is_a_connection_problem(port: int) -> None:
+    with pytest.raises(Connection, match="closed before the answer was complete"):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY) as peer:
+            await peer.reader.readexactly(len(await peer.ask(b"x", limit=1)))
+
+
+async def test_a_callers_own_failure_passes_through(port: int) -> None:
+    with pytest.raises(LookupError):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY):
+            raise LookupError
+
+
+async def test_tls_is_checked_under_the_name_that_was_asked_for(tls_port: int, authority: trustme.CA) -> None:
+    resolver = FakeResolver(loopback=True)
+
+    async with open_connection("a.example", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority)) as peer:
+        assert peer.writer.get_extra_info("ssl_object").getpeercert()["subjectAltName"] == (("DNS", "a.example"),)
+    async with open_connection(
+        "127.0.0.1", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority), server_hostname="a.example"
+    ) as peer:
+        assert peer.address == "127.0.0.1"
+
+
+async def test_a_failed_handshake_is_a_tls_problem(tls_port: int, port: int, authority: trustme.CA) -> None:
+    resolver = FakeResolver(loopback=True)
+
+    with pytest.raises(Tls, match="certificate verify failed"):
+        async with open_connection("b.example", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority)):
+            pytest.fail("the name is another")
+    with pytest.raises(Tls):
+        async with open_connection("a.example", port, resolver=resolver, policy=ANY, tls=trusting(authority)):
+            pytest.fail("that is no TLS server")
+    with pytest.raises(Tls):
+        async with open_connection(
+            "a.example", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority), server_hostname="." * 300
+        ):
+            pytest.fail("TLS cannot send that name")
+
+
+async def test_fetch_verifies_certificates_unless_told_otherwise(tls_port: int, authority: trustme.CA) -> None:
+    url = f"https://a.example:{tls_port}/"
+    resolver = FakeResolver(loopback=True)
+
+    with pytest.raises(Connection, match="certificate verify failed"):
+        await fetch(url, resolver=resolver, policy=ANY)
+    with pytest.raises(Connection, match="certificate verify failed"):
+        await fetch(f"https://b.example:{tls_port}/", resolver=resolver, policy=ANY, tls=trusting(authority))
+    assert (await fetch(url, resolver=resolver, policy=ANY, tls=trusting(authority))).body == b"ok"
+    assert (await fetch(url, resolver=resolver, policy=ANY, tls=False)).body == b"ok"
+
+
+async def test_fetch_tells_who_answered_what() -> None:
+    async with await asyncio.start_server(web, "127.0.0.1", 0) as server:
+        url = f"http://a.example:{server.sockets[0].getsockname()[1]}/path#fragment"
+        found = await fetch(url, resolver=FakeResolver(loopback=True), policy=ANY, headers={"Accept": "text/plain"})
+
+    assert found.url == url
+    assert (found.address, found.status, found.body, found.redirects) == ("127.0.0.1", 200, b"ok", 0)
+    assert found.headers["content-length"] == "2"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "a.example", "/path", "ftp://a.example/", "http://", "http://user@a.example/", "http://a.example:99999/"]
+)
+async def test_fetch_refuses_what_is_no_web_url(url: str) -> None:
+    with pytest.raises(IncorrectResponse):
+        await fetch(url, resolver=FakeResolver(loopback=True), policy=ANY)
+
+
+async def test_fetch_takes_no_redirect_when_none_is_allowed() -> None:
+    async def away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 302 Found\r\nLocation: http://b.example/\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(away, "127.0.0.1", 0) as server:
+        url = f"http://a.example:{server.sockets[0].getsockname()[1]}/"
+        resolver = FakeResolver(loopback=True)
+        with pytest.raises(IncorrectResponse, match="more than 0 redirects"):
+            await fetch(url, resolver=resolver, policy=ANY, redirects=0)
+
+    assert resolver.asked == [("A", "a.example")]
