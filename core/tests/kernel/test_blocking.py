@@ -55,6 +55,12 @@ async def test_arguments_results_and_errors_pass(pools):
     assert await pools.run("pam", int, "ff", base=16) == 255
 
 
+async def test_an_error_that_no_future_can_carry_reaches_the_caller_as_another(pools):
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await pools.run("pam", next, iter(()))
+    assert await pools.run("pam", int) == 0
+
+
 async def test_context_variables_of_the_caller_are_seen(pools):
     CALLER.set("alice")
 

@@ -65,6 +65,9 @@ class _Call:
             return
         try:
             settle = partial(self._settle, self.future.set_result, self.fn())
+        except StopIteration as error:
+            # A future cannot carry it; a coroutine would turn it into this as well.
+            settle = partial(self._settle, self.future.set_exception, RuntimeError(f"{self.fn!r} raised {error!r}"))
         except BaseException as error:  # noqa: BLE001  everything goes to the caller
             settle = partial(self._settle, self.future.set_exception, error)
         self._tell(settle)
