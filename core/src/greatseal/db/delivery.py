@@ -32,8 +32,7 @@ class Call:
         self.result, self.error, self.tx = result, None, tx
 
     def fail(self, error: BaseException) -> None:
-        # A future takes no StopIteration: it would end the generator that awaits it.
-        self.error = RuntimeError("a transaction function raised StopIteration") if isinstance(error, StopIteration) else error
+        self.error = error
         self.result, self.tx = None, None
 
 

@@ -117,9 +117,7 @@ class PostgresDatabase(DatabaseImpl):
         def work(connection: Connection) -> Any:
             tx = Reading(connection.execute, self._statements, self._clock.now(), self.node_id)
             with transaction(connection, READ_ONLY):
-                result = fn(tx, *args, **kwargs)
-                tx.finish(result)
-            return result
+                return tx.perform(fn, args, kwargs)
 
         return self._repeated(work)
 
@@ -128,8 +126,7 @@ class PostgresDatabase(DatabaseImpl):
             tx = self._writing(connection)
             with transaction(connection, SERIALIZABLE):
                 try:
-                    result = fn(tx, *args, **kwargs)
-                    tx.finish(result)
+                    result = tx.perform(fn, args, kwargs)
                 except (Refuse, Problem) as refusal:
                     # What it read is only true once this commits: a refusal is not to stand on a state that never was.
                     connection.execute("ROLLBACK TO call")

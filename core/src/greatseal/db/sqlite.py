@@ -106,9 +106,7 @@ class SqliteDatabase(DatabaseImpl):
     def _select(self, connection: sqlite3.Connection, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         tx = Reading(connection.execute, self._statements, self._clock.now(), self.node_id)
         with snapshot(connection):
-            result = fn(tx, *args, **kwargs)
-            tx.finish(result)
-            return result
+            return tx.perform(fn, args, kwargs)
 
     async def close(self) -> None:
         await self._writer.close()

@@ -1,6 +1,6 @@
 """What a transaction function is given, alike on both databases."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, NoReturn
 
@@ -31,14 +31,20 @@ class _Transaction:
         self.now = now
         self.node_id = node_id
 
-    def finish(self, result: object) -> None:
-        """Refuse what would commit on one database and fail on the other, or never run at all."""
+    def perform(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the function to its end. Refuses what would commit on one database and fail on the other, or never run at all."""
+        try:
+            result = fn(self, *args, **kwargs)
+        except StopIteration as error:
+            # As in a generator (PEP 479): no future takes it.
+            raise RuntimeError("a transaction function raised StopIteration") from error
         failure, self._execute = self._failure, _finished
         if failure is not None:
             raise RuntimeError("a transaction function went on after a database error; let it pass") from failure
         if type(result) is CoroutineType:
             result.close()
             raise TypeError("a transaction function is a plain function, not async")
+        return result
 
     def _compiled(self, statement: Executable) -> Compiled:
         return self._statements.of(statement)

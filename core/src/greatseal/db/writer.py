@@ -158,8 +158,7 @@ class Writer:
     def _run(self, connection: sqlite3.Connection, call: Call) -> None:
         tx = Writing(connection.execute, self._statements, self._clock.now(), self._node_id)
         try:
-            result = call.fn(tx, *call.args, **call.kwargs)
-            tx.finish(result)
+            result = tx.perform(call.fn, call.args, call.kwargs)
         except Refuse as refusal:
             undo(connection, refusal)
             Writing(connection.execute, self._statements, tx.now, self._node_id).audit_all(refusal.audit)
