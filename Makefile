@@ -35,7 +35,7 @@ lint: $(UV)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy $(wildcard $(SOURCES))
-	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py
+	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py tests/architecture/typing tests/architecture/tick.py
 	.venv/bin/lint-imports
 	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
 
