@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
+import inspect
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
@@ -20,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 JOSE = {"Content-Type": "application/jose+json"}
 POLL_SECONDS = 0.01
-Names = Iterable[str | dict[str, str]]
 
 
 def b64url(value: bytes) -> str:
@@ -202,6 +202,12 @@ class AcmeClient:
         assert done.status == 200, done.body
         order = done.json if done.json["status"] == "valid" else await self.until(ready.location, "processing")
         return x509.load_pem_x509_certificates((await self.post(order["certificate"])).body)
+
+
+async def eventually(condition: Callable[[], Any]) -> None:
+    """Return when ``condition``, which may be async, holds."""
+    while not (await found if inspect.isawaitable(found := condition()) else found):  # noqa: ASYNC110  # nobody tells
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def read(answer: aiohttp.ClientResponse) -> Answer:

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 from sqlalchemy import select
-from system.acme_client import Responder, Site, acme_site, b64url, csr_for
+from system.acme_client import Responder, Site, acme_site, b64url, csr_for, eventually
 from system.acme_validators import Gate, installed
 
 from greatseal.api.services import CHALLENGES
@@ -32,11 +32,6 @@ def gate_of(site: Site) -> Gate:
     return gate
 
 
-async def until(condition) -> None:
-    while not condition():
-        await asyncio.sleep(0.005)
-
-
 async def answered(client, *names):
     """Orders whose gate-01 challenges all were answered."""
     made = await client.order(*names)
@@ -53,7 +48,7 @@ async def test_ca_084_orders_whose_challenges_finish_together_all_become_ready(l
         return [await answered(client, f"a{number}.localhost", f"b{number}.localhost") for number in range(50)]
 
     places = await asyncio.gather(*(fifty(client) for client in clients))
-    await until(lambda: gate.waiting == 256)
+    await eventually(lambda: gate.waiting == 256)
     gate.open.set()
     orders = await asyncio.gather(*(client.until(place, "pending") for client, mine in zip(clients, places, strict=True) for place in mine))
 
@@ -86,7 +81,7 @@ async def test_s135_a_thousand_slow_validations_leave_room_for_others(lab):
     slow, other, gate = await lab.client(), await lab.client(), gate_of(lab)
     for start in range(0, 1000, 100):
         await answered(slow, *(f"n{number}.localhost" for number in range(start, start + 100)))
-    await until(lambda: gate.waiting == 128)
+    await eventually(lambda: gate.waiting == 128)
 
     leaf = (await other.issue(lab.responder, "quick.localhost"))[0]
 
@@ -116,7 +111,7 @@ async def test_ca_085_what_was_processing_is_validated_after_a_restart(config):
     async with restarted(*config) as site:
         client = await site.client()
         place = await answered(client, "a.localhost", "b.localhost")
-        await until(lambda: gate_of(site).waiting == 2)
+        await eventually(lambda: gate_of(site).waiting == 2)
 
     async with restarted(*config) as site:
         gate_of(site).open.set()
@@ -164,7 +159,7 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
     client, gate = await lab.client(), gate_of(lab)
     place = await answered(client, "a.localhost")
     (url,) = (await client.post(place)).json["authorizations"]
-    await until(lambda: gate.waiting == 1)
+    await eventually(lambda: gate.waiting == 1)
 
     await client.post(url, {"status": "deactivated"})
     gate.open.set()

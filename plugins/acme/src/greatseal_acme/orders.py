@@ -138,7 +138,7 @@ class Orders:
             id=self._host.handles.new_id(),
             account=account,
             profile=profile,
-            profile_requested=asked.profile is not None,
+            profile_requested=asked.profile == profile.id,
             identifiers=read_identifiers([(one.type, one.value) for one in asked.identifiers], validators),
             not_before=not_before,
             not_after=not_after,

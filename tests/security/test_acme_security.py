@@ -1,0 +1,435 @@
+"""Rows S105 to S118, S134, S151 and S152 of the security checks, as far as they concern ACME."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from sqlalchemy import func, select
+from system.acme_client import Key, Site, acme_site, b64url, compact, csr_for, eventually
+from system.acme_validators import installed
+from system.test_acme_validation import answered
+
+from greatseal.clock import FakeClock
+from greatseal_acme.tables import challenge
+from greatseal_ca.tables import certificate
+
+
+@pytest.fixture
+async def site(start_service) -> AsyncIterator[Site]:
+    async with acme_site(start_service) as site:
+        yield site
+
+
+@pytest.fixture
+async def both(start_service, database_url) -> AsyncIterator[Site]:
+    """On SQLite, then on PostgreSQL."""
+    async with acme_site(start_service, database=database_url) as site:
+        yield site
+
+
+@pytest.fixture
+async def lab(start_service, tmp_path) -> AsyncIterator[Site]:
+    with installed(tmp_path / "installed") as feature:
+        async with acme_site(start_service, feature, clock=FakeClock(int(time.time()) * 1_000_000)) as site:
+            yield site
+
+
+def outcomes(answers):
+    return {(one.status, one.error) for one in answers}
+
+
+async def test_s105_a_nonce_is_used_once_however_many_try(site):
+    client = await site.client()
+    url = client.directory["newOrder"]
+    body = compact(client.signed(await client.header(url), {"identifiers": [{"type": "dns", "value": "a.localhost"}]}))
+
+    answers = await asyncio.gather(*(client.send(url, body) for _ in range(50)))
+
+    refused = [one for one in answers if one.status != 201]
+    assert len(refused) == 49
+    assert outcomes(refused) == {(400, "badNonce")}
+    assert len({one.headers["Replay-Nonce"] for one in answers}) == 50
+
+
+async def test_s105_foreign_and_missing_nonces_get_a_fresh_one(site, start_service):
+    client = await site.client()
+    async with acme_site(start_service) as other:
+        foreign = await (await other.client(register=False)).nonce()
+    url = client.directory["newOrder"]
+    without = await client.header(url)
+    del without["nonce"]
+
+    answers = [
+        await client.post(url, {}, nonce=foreign),
+        await client.post(url, {}, nonce="A" * 40),
+        await client.send(url, compact(client.signed(without, {}))),
+    ]
+    good = await client.post(client.kid, nonce=answers[-1].headers["Replay-Nonce"])
+
+    assert outcomes(answers) == {(400, "badNonce")}
+    assert good.status == 200
+
+
+@pytest.mark.parametrize("change", ["host", "path", "query", "case", "slash", "scheme"])
+async def test_s106_the_signed_url_is_that_of_the_request(site, change):
+    client = await site.client()
+    url = client.directory["newOrder"]
+    signed = {
+        "host": url.replace("localhost", "127.0.0.1"),
+        "path": client.directory["newAccount"],
+        "query": f"{url}?a=b",
+        "case": url.upper(),
+        "slash": f"{url}/",
+        "scheme": url.replace("http:", "https:"),
+    }[change]
+    header = {**await client.header(url), "url": signed}
+
+    answer = await client.send(url, compact(client.signed(header, {"identifiers": [{"type": "dns", "value": "a.localhost"}]})))
+
+    assert (answer.status, answer.error) == (401, "unauthorized")
+
+
+async def test_s106_the_host_header_is_not_believed(site):
+    client = await site.client()
+    url = client.directory["newOrder"]
+    header = {**await client.header(url), "url": url.replace("localhost", "evil.example")}
+    body = compact(client.signed(header, {"identifiers": [{"type": "dns", "value": "a.localhost"}]}))
+
+    answer = await client.send(url, body, {"Content-Type": "application/jose+json", "Host": "evil.example"})
+
+    assert (answer.status, answer.error) == (401, "unauthorized")
+    assert b"evil.example" not in answer.body
+    assert "evil.example" not in str(answer.headers)
+
+
+async def test_s107_exactly_one_of_jwk_and_kid(site):
+    client = await site.client()
+    url = client.directory["newOrder"]
+    answers = [
+        await client.post(url, {}, jwk=client.key.jwk),
+        await client.post(url, {}, kid=None),
+        await client.post(url, {}, kid=None, jwk=client.key.jwk),
+        await client.post(client.directory["newAccount"], {}),
+        await client.post(url, {}, kid="https://other.example/acme/account/" + client.kid.rpartition("/")[2]),
+        await client.post(url, {}, kid=f"{client.kid}/"),
+        await client.post(url, {}, kid=client.kid.replace("localhost", "LOCALHOST")),
+    ]
+    another = await site.client()
+    forged = await client.post(url, {}, kid=another.kid)
+
+    assert outcomes(answers) == {(400, "malformed")}
+    assert (forged.status, forged.error) == (400, "malformed")
+
+
+async def test_s108_what_is_anothers_looks_like_what_does_not_exist(both):
+    mine, other = await both.client(), await both.client()
+    pending, ready = await mine.order("a.localhost"), await mine.ready(both.responder, "b.localhost")
+    done = await mine.finalize((await mine.ready(both.responder, "c.localhost")).json, csr_for("c.localhost"))
+    challenge = await mine.challenge(pending.json["authorizations"][0])
+    requests = [
+        (pending.location, None),
+        (pending.json["authorizations"][0], None),
+        (pending.json["authorizations"][0], {"status": "deactivated"}),
+        (challenge["url"], None),
+        (challenge["url"], {}),
+        (ready.json["finalize"], {"csr": b64url(csr_for("b.localhost"))}),
+        (done.json["certificate"], None),
+        (mine.kid, None),
+        (mine.kid, {"status": "deactivated"}),
+    ]
+
+    foreign = [await other.post(url, payload) for url, payload in requests]
+    unknown = [await other.post(_unknown(url), payload) for url, payload in requests]
+
+    assert outcomes(foreign) == outcomes(unknown) == {(401, "unauthorized")}
+    assert [one.body for one in foreign] == [one.body for one in unknown]
+    assert (await mine.post(pending.location)).json == pending.json
+    assert (await mine.post(challenge["url"])).json == challenge
+    assert (await mine.post(ready.location)).json["status"] == "ready"
+    assert (await mine.post(mine.kid)).json["status"] == "valid"
+
+
+def _unknown(url: str) -> str:
+    """The same kind of URL with an id that nobody has."""
+    parts = url.split("/")
+    parts[5] = "00000000-0000-8000-8000-000000000000"
+    return "/".join(parts)
+
+
+async def test_s109_deactivating_races_with_finalizing(both):
+    key = Key()
+    for round in range(10):
+        client = await both.client(key := Key())
+        name = f"race{round}.localhost"
+        ready = await client.ready(both.responder, name)
+        twin = await both.client(key)
+
+        finalized, deactivated = await asyncio.gather(
+            client.finalize(ready.json, csr_for(name)), twin.post(twin.kid, {"status": "deactivated"})
+        )
+
+        assert deactivated.status == 200
+        assert (finalized.status, finalized.error) in {(200, ""), (401, "unauthorized"), (403, "orderNotReady")}
+        assert (await client.post(ready.location)).error == "unauthorized"
+        assert (await client.finalize(ready.json, csr_for(name))).error == "unauthorized"
+
+
+async def test_s113_fifty_finalizations_with_different_requests_give_one_certificate(both):
+    client = await both.client()
+    ready = await client.ready(both.responder, "a.localhost")
+    requests = [csr_for("a.localhost") for _ in range(50)]
+
+    answers = await asyncio.gather(*(client.finalize(ready.json, csr) for csr in requests))
+
+    won = [one for one in answers if one.status == 200]
+    assert len(won) == 1
+    assert outcomes(one for one in answers if one is not won[0]) == {(403, "orderNotReady")}
+    leaf = x509.load_pem_x509_certificates((await client.get(won[0].json["certificate"])).body)[0]
+    keys = [x509.load_der_x509_csr(csr).public_key() for csr in requests]
+    assert keys.index(leaf.public_key()) == answers.index(won[0])
+    assert await _count(both, certificate.c.order_id.is_not(None)) == 1
+
+
+async def test_s113_before_ready_after_valid_and_with_anothers_names(site):
+    client = await site.client()
+    pending, ready = await client.order("a.localhost"), await client.ready(site.responder, "b.localhost")
+
+    early = await client.finalize(pending.json, csr_for("a.localhost"))
+    swapped = await client.finalize(ready.json, csr_for("a.localhost"))
+    more = await client.finalize(ready.json, csr_for("b.localhost", "x.localhost"))
+    done = await client.finalize(ready.json, csr_for("b.localhost"))
+    late = await client.finalize(ready.json, csr_for("b.localhost"))
+
+    assert [one.error for one in (early, swapped, more, done, late)] == ["orderNotReady", "badCSR", "badCSR", "", "orderNotReady"]
+    assert [one.status for one in (early, late)] == [403, 403]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a.localhost.", "bücher.localhost", "*.*.x.localhost", "*y.localhost", "single", "192.0.2.1", f"{'a' * 64}.localhost",
+        "*.a.localhost", "a b.localhost", "a_b.localhost", "", "*", "a..localhost", "-a.localhost", "xn--zzzz.localhost",
+    ],
+)  # fmt: skip
+async def test_s114_names_that_break_a_rule(site, value):
+    client = await site.client()
+
+    alone = await client.order(value)
+    beside = await client.order("fine.localhost", value, {"type": "tel", "value": "+1"})
+
+    assert (alone.status, alone.error) == (400, "rejectedIdentifier")
+    assert alone.json["identifier"] == {"type": "dns", "value": value}
+    assert (beside.status, beside.error) == (400, "compound")
+    found = {one["type"].rpartition(":")[2]: one["identifier"]["value"] for one in beside.json["subproblems"]}
+    assert found == {"rejectedIdentifier": value, "unsupportedIdentifier": "+1"}
+
+
+async def test_s114_many_names(start_service):
+    async with acme_site(start_service, server={"max_body_bytes": 2_000_000}) as site:
+        client = await site.client()
+        answers = [await client.order(*(f"n{number}.localhost" for number in range(count))) for count in (101, 10_000)]
+        mixed = await client.order("A.localhost", "a.LOCALHOST", "a.localhost")
+
+    assert outcomes(answers) == {(400, "malformed")}
+    assert mixed.json["identifiers"] == [{"type": "dns", "value": "a.localhost"}]
+    assert len(mixed.json["authorizations"]) == 1
+
+
+async def test_s116_a_challenge_is_validated_once(both):
+    client = await both.client()
+    made = await client.order("a.localhost")
+    (url,) = made.json["authorizations"]
+    challenge = await client.challenge(url)
+    token = challenge["token"]
+    both.responder[token] = f"{token}.{client.key.thumbprint}"
+
+    answers = await asyncio.gather(*(client.post(challenge["url"], {}) for _ in range(20)))
+    await client.until(url, "pending")
+    late = await client.post(challenge["url"], {})
+
+    assert {one.status for one in answers} == {200}
+    assert {one.json["status"] for one in answers} <= {"processing", "valid"}
+    assert late.json["status"] == "valid"
+    assert both.responder.asked == {token: 1}
+
+
+async def test_s116_a_failed_challenge_is_not_revived(site):
+    client = await site.client()
+    made = await client.order("a.localhost")
+    (url,) = made.json["authorizations"]
+    challenge = await client.challenge(url)
+    await client.post(challenge["url"], {})
+    await client.until(url, "pending")
+
+    site.responder[challenge["token"]] = f"{challenge['token']}.{client.key.thumbprint}"
+    again = await client.post(challenge["url"], {})
+
+    assert again.json["status"] == "invalid"
+    assert site.responder.asked == {challenge["token"]: 1}
+    assert (await client.post(made.location)).json["status"] == "invalid"
+
+
+async def test_s116_the_token_of_one_authorization_serves_no_other(site):
+    client = await site.client()
+    first, second = (await client.order("a.localhost", "b.localhost")).json["authorizations"]
+    mine, other = await client.challenge(first), await client.challenge(second)
+    site.responder[other["token"]] = f"{mine['token']}.{client.key.thumbprint}"
+
+    await client.post(other["url"], {})
+
+    assert mine["token"] != other["token"]
+    assert (await client.until(second, "pending"))["status"] == "invalid"
+
+
+class RsaKey(Key):
+    alg = "RS256"
+
+    def __init__(self, bits: int) -> None:
+        self.private = rsa.generate_private_key(65537, bits)
+        numbers = self.private.public_key().public_numbers()
+        self.jwk = {"kty": "RSA", "n": b64url(numbers.n.to_bytes(bits // 8)), "e": b64url(numbers.e.to_bytes(3))}
+
+    def sign(self, message: bytes) -> bytes:
+        return self.private.sign(message, padding.PKCS1v15(), SHA256())
+
+
+async def test_s118_keys_that_are_not_good_enough(site):
+    strong, weak = await site.client(RsaKey(2048), register=False), await site.client(RsaKey(1024), register=False)
+    other = await site.client(register=False)
+    url = other.directory["newAccount"]
+    jwks = [
+        {"kty": "EC", "crv": "P-224", "x": "AA", "y": "AA"},
+        {**other.key.jwk, "x": other.key.jwk["y"]},
+        {**other.key.jwk, "d": "AA"},
+        {"kty": "oct", "k": "AA"},
+        {},
+    ]
+
+    answers = [await weak.register(), *[await other.post(url, {}, jwk=jwk) for jwk in jwks]]
+
+    assert outcomes(answers) == {(400, "badPublicKey")}
+    assert (await strong.register()).status == 201
+
+
+@pytest.mark.parametrize("alg", ["none", "None", "HS256", "RS1", "ES256K", "", "es256"])
+async def test_s118_algorithms_that_are_not_offered(site, alg):
+    client = await site.client(register=False)
+
+    answer = await client.post(client.directory["newAccount"], {}, alg=alg)
+
+    assert (answer.status, answer.error) == (400, "badSignatureAlgorithm")
+    assert {"ES256", "EdDSA"} <= set(answer.json["algorithms"])
+    assert not {"none", "HS256"} & set(answer.json["algorithms"])
+
+
+async def _validating(lab):
+    client = await lab.client()
+    made = await client.order("a.localhost")
+    challenge = await client.challenge(made.json["authorizations"][0], "gate-01")
+    gate = lab.service.kernel.hooks.instances["test-validators"].gated.gate
+    return client, made, challenge, gate
+
+
+async def test_s134_an_account_deactivated_before_the_probe(lab):
+    client = await lab.client()
+    gate = lab.service.kernel.hooks.instances["test-validators"].gated.gate
+    await answered(client, *(f"n{number}.localhost" for number in range(100)))
+    last = await answered(client, *(f"m{number}.localhost" for number in range(100)))
+    await eventually(lambda: gate.waiting == 128)
+
+    await client.post(client.kid, {"status": "deactivated"})
+    gate.open.set()
+    await eventually(lambda: _all_decided(lab))
+
+    assert gate.passed == 128  # the others were not probed
+    assert last
+    assert await _count(lab, challenge.c.status == "invalid", challenge.c.error.contains("unauthorized")) == 72
+
+
+async def _all_decided(lab) -> bool:
+    return await _count(lab, challenge.c.status == "processing") == 0
+
+
+async def _count(lab, *where) -> int:
+    count = select(func.count().label("n")).where(*where)
+    return (await lab.service.host("acme").db.read(lambda tx: tx.one(count))).n
+
+
+async def test_s134_time_that_ran_out_during_the_probe(lab):
+    client, made, challenge, gate = await _validating(lab)
+    await client.post(challenge["url"], {})
+    await eventually(lambda: gate.waiting == 1)
+
+    lab.service.kernel.clock.advance(86_400)
+    gate.open.set()
+    fresh = await lab.client(client.key)
+    decided = await fresh.until(challenge["url"], "processing")
+
+    assert decided["status"] == "invalid"
+    assert "expired" in decided["error"]["detail"]
+    assert (await fresh.post(made.location)).json["status"] == "invalid"
+    assert (await fresh.finalize(made.json, csr_for("a.localhost"))).error == "orderNotReady"
+
+
+HOSTILE = [
+    "' OR '1'='1",
+    "1; DROP TABLE acme_order--",
+    "%00",
+    "%27%20OR%201=1--",
+    "../../etc/passwd",
+    str(2**63),
+    "-1",
+    "\u202e",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_s151_text_for_the_database_is_never_a_statement(both, text):
+    client = await both.client()
+    made = await client.order("a.localhost")
+    paths = ["account/{}", "order/{}", "order/{}/finalize", "authz/{}", "chall/{}/http-01", "cert/{}"]
+    urls = [f"{both.url}/acme/{path.format(_quoted(text))}" for path in paths]
+    urls.append(f"{made.json['authorizations'][0].replace('authz', 'chall')}/{_quoted(text)}")
+
+    answers = [await client.post(url, {"csr": ""} if url.endswith("finalize") else None) for url in urls]
+    named = [
+        await client.order(text),
+        await client.order({"type": text, "value": text}),
+        await client.order("a.localhost", notAfter=text),
+        await client.post(client.kid, {"contact": [f"mailto:{text}@example.org"]}),
+        await client.post(client.directory["newOrder"], {}, kid=f"{client.kid[:-36]}{text}"),
+    ]
+
+    profile = await client.order("a.localhost", profile=text)
+
+    assert profile.error == "invalidProfile" or "profile" not in profile.json
+    assert {one.status for one in (*answers, *named)} <= {200, 400, 401, 404}
+    assert all(one.status in {401, 404} for one in answers)
+    assert (await client.post(made.location)).json == made.json
+
+
+def _quoted(text: str) -> str:
+    return text if text.startswith("%") else quote(text, safe="")
+
+
+@pytest.mark.parametrize("value", [-1, 2**63, 2**64, 10**400, 1e308, None, True, [], {}, "\u0000"])
+async def test_s152_values_of_other_types_and_sizes(site, value):
+    client = await site.client()
+
+    answers = [
+        await client.post(client.directory["newOrder"], {"identifiers": [{"type": "dns", "value": value}]}),
+        await client.post(client.directory["newOrder"], {"identifiers": value}),
+        await client.order("a.localhost", notBefore=value, notAfter=value),
+        await client.order("a.localhost", profile=value),
+        await client.post(client.kid, {"contact": value}),
+        await client.post(client.kid, {"status": value}),
+    ]
+
+    assert {one.status for one in answers} <= {200, 201, 400}
+    assert {one.error for one in answers} <= {"", "malformed", "rejectedIdentifier", "invalidProfile"}
