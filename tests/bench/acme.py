@@ -29,13 +29,24 @@ def compact(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-class Responses(dict[str, str]):
+class Responses:
     """Key authorizations by token, served at /.well-known/acme-challenge/."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, tuple[str, asyncio.Event]] = {}
+
+    def expect(self, token: str, key_authorization: str) -> asyncio.Event:
+        """Answer for ``token``; the event tells that it was asked for."""
+        fetched = asyncio.Event()
+        self._expected[token] = key_authorization, fetched
+        return fetched
 
     @asynccontextmanager
     async def served(self, port: int) -> AsyncIterator[None]:
         async def respond(request: web.Request) -> web.Response:
-            return web.Response(text=self[request.match_info["token"]])
+            key_authorization, fetched = self._expected[request.match_info["token"]]
+            fetched.set()
+            return web.Response(text=key_authorization)
 
         app = web.Application()
         app.router.add_get("/.well-known/acme-challenge/{token}", respond)
@@ -84,7 +95,7 @@ class Client:
         self.kid = answer.headers["Location"]
 
     async def certificate(self, name: str) -> int:
-        """A whole order with a new key: probed by http-01, finalized, fetched, checked. The serial number."""
+        """A whole order with a new key, in the seven requests of certbot and more when the server is slow. The serial number."""
         answer, body = await self.post(self.directory["newOrder"], {"identifiers": [{"type": "dns", "value": name}]})
         where, order = answer.headers["Location"], json.loads(body)
         for authorization in order["authorizations"]:
@@ -94,9 +105,8 @@ class Client:
             x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False
         )
         csr = request.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
-        order = json.loads((await self.post(order["finalize"], {"csr": b64url(csr)}))[1])
-        if order["status"] != "valid":
-            order = await self._until_decided(where, "processing")
+        await self.post(order["finalize"], {"csr": b64url(csr)})
+        order = await self._until_decided(where, "processing")
         chain = (await self.post(order["certificate"], None))[1]
         leaf = x509.load_pem_x509_certificates(chain)[0]
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
@@ -108,19 +118,22 @@ class Client:
         authorization = json.loads((await self.post(url, None))[1])
         challenge = next(each for each in authorization["challenges"] if each["type"] == "http-01")
         token = challenge["token"]
-        self.responses[token] = f"{token}.{self.thumbprint}"
+        fetched = self.responses.expect(token, f"{token}.{self.thumbprint}")
         await self.post(challenge["url"], {})
+        await fetched.wait()
+        await asyncio.sleep(POLL_SECONDS)
         await self._until_decided(url, "pending")
-        del self.responses[token]
 
     async def _until_decided(self, url: str, waiting: str) -> dict[str, Any]:
+        delay = POLL_SECONDS
         while True:
             found: dict[str, Any] = json.loads((await self.post(url, None))[1])
             if found["status"] == "valid":
                 return found
             if found["status"] != waiting:
                 raise RuntimeError(f"{url} became {found}")
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(delay)
+            delay *= 2
 
 
 @asynccontextmanager
