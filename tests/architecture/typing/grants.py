@@ -6,6 +6,7 @@ import msgspec
 from sqlalchemy import Executable
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import ProvenRequest
 from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import BadRequest
 from greatseal.api.services import DIRECTORIES, TOKENS
@@ -20,7 +21,6 @@ from greatseal.api.tokens import (
     InvalidGrant,
     SlowDown,
     SubjectToken,
-    TokenRequest,
 )
 from greatseal.host import Host
 
@@ -45,7 +45,7 @@ class AuthorizationCode(Grant[CodeRequest]):
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    async def prepare(self, request: TokenRequest) -> CodeRequest:
+    async def prepare(self, request: ProvenRequest) -> CodeRequest:
         form = request.form
         if "code" not in form or "redirect_uri" not in form:
             raise BadRequest("code and redirect_uri are required")
@@ -106,7 +106,7 @@ class DeviceCode(Grant[Poll]):
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    async def prepare(self, request: TokenRequest) -> Poll:
+    async def prepare(self, request: ProvenRequest) -> Poll:
         code = request.form.get("device_code", "")
         node = self.host.handles.node_of(code, "device")
         if node is None:
@@ -151,7 +151,7 @@ class TokenExchange(Grant[Nothing]):
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    async def prepare(self, request: TokenRequest) -> Granted:
+    async def prepare(self, request: ProvenRequest) -> Granted:
         form, client = request.form, request.client
         if "actor_token" in form and not client.allow_token_exchange_actor:
             raise AccessDenied("the client may not act for others")
@@ -174,7 +174,7 @@ class TokenExchange(Grant[Nothing]):
             events=(AuditEvent(event_type="token_exchange", service="idp", sub=subject.subject, client_id=client.client_id),),
         )
 
-    async def read(self, request: TokenRequest, name: str) -> SubjectToken:
+    async def read(self, request: ProvenRequest, name: str) -> SubjectToken:
         token = await self.host.service(TOKENS).subject(request.form.get(name, ""), request.form.get(f"{name}_type", ""))
         if token is None:
             raise BadRequest(f"{name} is not good")

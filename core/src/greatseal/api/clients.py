@@ -82,8 +82,40 @@ class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
     events: Callable[[Sequence[str]], Sequence[AuditEvent]] | None = None
 
 
+class ProvenRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request whose client was proven."""
+
+    call: Call
+    form: Parameters
+    match: ClientMatch
+
+    @property
+    def client(self) -> Client:
+        """The client that asks."""
+        return self.match.client
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that was just stored, with its secret where it has one: it cannot be had again."""
+
+    client: Client
+    client_secret: Secret | None
+
+
 class Clients(Protocol):
     """The client registry, with the clients of every :class:`ClientResolver`; from a cache."""
+
+    async def authenticate(self, call: Call) -> ProvenRequest:
+        """Read the form and prove the client, as the token endpoint does (RFC 9126 s2, RFC 8628 s3.1).
+
+        Raises :class:`InvalidClient`, BadRequest for two methods at once or an unreadable form, RateLimited, Unavailable.
+        """
+
+    async def register(self, registration: Registration, *, by: str) -> Registered:
+        """Check, store and audit a new client; a secret is made where the method needs one and an open registration brought none.
+
+        Raises :class:`InvalidClientMetadata` and :class:`InvalidRedirectUri`.
+        """
 
     async def get(self, client_id: str) -> Client | None:
         """The client of that id."""

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Client, ClientMatch
-from greatseal.api.http import Call, Caller, Parameters
-from greatseal.api.problems import BadRequest, Forbidden, Unavailable
+from greatseal.api.clients import Client, ProvenRequest
+from greatseal.api.http import Caller
+from greatseal.api.problems import BadRequest
 from greatseal.api.store import Refused, Tx
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -68,19 +68,6 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[AuditEvent, ...] = ()
 
 
-class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request at the token endpoint whose client was proven."""
-
-    call: Call
-    form: Parameters
-    match: ClientMatch
-
-    @property
-    def client(self) -> Client:
-        """The client that asks."""
-        return self.match.client
-
-
 class Grant(ABC, Generic[P]):
     """One ``grant_type``. ``P`` is what its transaction needs, a Struct, so that it can travel to the node that owns the row."""
 
@@ -89,7 +76,7 @@ class Grant(ABC, Generic[P]):
     """The Struct ``P``; None for a grant that consumes nothing: its ``prepare`` always returns Granted."""
 
     @abstractmethod
-    async def prepare(self, request: TokenRequest) -> P | Granted:
+    async def prepare(self, request: ProvenRequest) -> P | Granted:
         """Read the parameters and do all I/O. Granted when nothing is to be consumed: then there is no :meth:`redeem`.
 
         The client may use this grant. Raises a Problem to refuse; nothing is changed then.
@@ -197,6 +184,9 @@ class Tokens(Protocol):
     async def subject(self, token: str, token_type: str) -> SubjectToken | None:
         """A token given for an exchange, by its token type URI; None when it is not good, BadRequest for a type that is not offered."""
 
+    async def permitted(self, question: GrantQuestion) -> frozenset[str]:
+        """The scopes that every grant check leaves. Raises AccessDenied when none is left or the account may not sign in, Unavailable."""
+
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         """Revoke all that was issued under a :attr:`Granted.origin`, its families too."""
 
@@ -241,12 +231,6 @@ class UnauthorizedClient(BadRequest):
     error = "unauthorized_client"
 
 
-class UnsupportedGrantType(BadRequest):
-    """No plugin offers the grant."""
-
-    error = "unsupported_grant_type"
-
-
 class AuthorizationPending(BadRequest):
     """The person has not decided yet."""
 
@@ -263,15 +247,3 @@ class ExpiredToken(BadRequest):
     """The device code is too old."""
 
     error = "expired_token"
-
-
-class InsufficientScope(Forbidden):
-    """The access token lacks the scope (RFC 6750 s3.1)."""
-
-    error = "insufficient_scope"
-
-
-class TemporarilyUnavailable(Unavailable):
-    """The node that owns the grant cannot be reached. Never InvalidGrant: a client discards its token on that."""
-
-    error = "temporarily_unavailable"
