@@ -1,12 +1,19 @@
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+
+from greatseal.api.acme import AccountView, Identifier
+from greatseal.api.issuance import Certificate, Draft, Issuance, IssuanceRequest
+from greatseal.api.services import ISSUANCE
+from greatseal.testing.service import Service
 
 MakeCsr = Callable[..., bytes]
 SHA256 = hashes.SHA256()
@@ -17,7 +24,7 @@ def ec_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_csr(ec_key: ec.EllipticCurvePrivateKey) -> MakeCsr:
     """``make_csr("a.example.com", ..., cn=..., key=..., extensions=[(value, critical)])``: DER."""
 
@@ -39,3 +46,62 @@ def make_csr(ec_key: ec.EllipticCurvePrivateKey) -> MakeCsr:
         return builder.sign(key or ec_key, hash_alg).public_bytes(Encoding.DER)
 
     return make
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """A running service with ca alone, and the steps that a protocol in front of it takes."""
+
+    service: Service
+    make_csr: MakeCsr
+
+    @property
+    def issuance(self) -> Issuance:
+        issuance: Any = self.service.kernel.service(ISSUANCE)
+        return issuance
+
+    @property
+    def db(self):
+        return self.service.kernel.store
+
+    def request(
+        self, *names: str, csr: bytes | None = None, profile: str | None = None, ca_id: str | None = None, **more
+    ) -> IssuanceRequest:
+        """What an order for ``names`` asks for; ``kind:value`` is an identifier that is no DNS name."""
+        identifiers = tuple(Identifier(*name.split("/")) if "/" in name else Identifier("dns", name) for name in names)
+        chosen = self.issuance.profile(profile, ca_id)
+        request = self.issuance.read_csr(csr or self.make_csr(*(one.value for one in identifiers)))
+        self.issuance.match(request, identifiers)
+        more.setdefault("account", ACCOUNT)
+        return IssuanceRequest(profile=chosen, ca_id=chosen.ca_id, identifiers=identifiers, csr=request, **more)
+
+    async def compose(self, *names: str, **more) -> Draft:
+        return await self.issuance.compose(self.request(*names, **more))
+
+    async def certify(self, *names: str, **more) -> Certificate:
+        """From the request to the inventory."""
+        prepared = await self.db.write(self.issuance.reserve, await self.compose(*names, **more))
+        return await self.db.write(self.issuance.record, prepared, await self.issuance.issue(prepared))
+
+    async def leaf(self, *names: str, **more) -> x509.Certificate:
+        return x509.load_der_x509_certificate((await self.certify(*names, **more)).der)
+
+    def rows(self, statement):
+        return self.db.read(lambda tx: tx.all(statement))
+
+
+ACCOUNT = AccountView(id="account-1", url="https://ca.example/acme/account/account-1", status="valid", thumbprint="x" * 43)
+
+
+@pytest.fixture
+def open_desk(start_service, make_csr):
+    """``await open_desk(ca=..., profiles=..., clock=...)``."""
+
+    async def start(**sections) -> Desk:
+        return Desk(await start_service("ca", **sections), make_csr)
+
+    return start
+
+
+@pytest.fixture
+async def desk(open_desk) -> Desk:
+    return await open_desk()

@@ -35,6 +35,14 @@ class Issuing:
 
     def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes, now: int) -> tuple[bytes, int, int]:
         """The linted to-be-signed part with its notBefore and notAfter. Raises a Problem."""
+        copy, expected, template = self.copy(request, names, serial, now)
+        lint(copy, expected)
+        return copy.tbs_certificate_bytes, template.not_before, template.not_after
+
+    def copy(
+        self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes, now: int
+    ) -> tuple[x509.Certificate, Expected, Template]:
+        """The certificate under the throw-away key, and what the lint is to find in it."""
         profile = request.profile
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         key: CertificatePublicKeyTypes = request.csr.csr.public_key()
@@ -48,7 +56,6 @@ class Issuing:
             not_after=end,
             extensions=self._extensions.of(key, names, profile.eku, empty_subject=not name.rdns),
         )
-        copy = self._composer.copy(template)
         expected = Expected(
             issuer=self.certificate,
             issuer_key_id=self._extensions.authority_key.key_identifier or b"",
@@ -58,8 +65,7 @@ class Issuing:
             eku=profile.eku,
             longest_days=self.window.days(profile.validity_days, begin),
         )
-        lint(copy, expected)
-        return copy.tbs_certificate_bytes, begin, end
+        return self._composer.copy(template), expected, template
 
 
 class Authorities:

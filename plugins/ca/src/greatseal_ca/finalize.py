@@ -55,7 +55,9 @@ class AuthHook(FinalizeCheck):
             "identifiers": [{"type": one.identifier.type, "value": one.identifier.value} for one in finalization.identifiers],
         }
         try:
-            answer = await self._scripts.run(own.auth_hook, env={}, stdin=orjson.dumps(question), timeout=own.auth_hook_timeout_secs)
+            answer = await self._scripts.run(
+                own.auth_hook.absolute(), env={}, stdin=orjson.dumps(question), timeout=own.auth_hook_timeout_secs
+            )
         except OSError as error:
             raise Internal(cause=f"auth_hook {own.auth_hook} cannot be run: {error}") from None
         if answer.timed_out:
