@@ -283,6 +283,51 @@ async def test_f21_an_idle_connection_ends_cleanly_and_what_comes_too_late_is_no
     assert not [line for line in served.log if line["event"] == "request"]
 
 
+async def test_f21_a_request_that_crosses_the_end_of_its_connection_meets_a_clean_end_and_no_reset(serve):
+    served = await serve(ROUTES)
+    client = await served.client()
+    assert (await client.ask("GET", "/a")).status == 200
+    (protocol,) = served.listeners._open[0].server.protocols()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert protocol.idle
+
+    # In one step of the loop: the bytes are at the server's socket, and the server ends the connection without having read them.
+    os.write(client.writer.get_extra_info("socket").fileno(), b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+    protocol.retire()
+
+    assert await client.is_ended()
+
+
+async def test_f21_a_request_already_on_the_wire_is_answered_on_an_idle_connection(serve):
+    served = await serve(ROUTES)
+    client = await served.client()
+    assert (await client.ask("GET", "/a")).status == 200
+
+    stopping = asyncio.create_task(served.listeners.stop())
+    await asyncio.sleep(0)
+    answer = await client.ask("GET", "/a")
+
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    await stopping
+
+
+async def test_f21_a_new_connection_has_time_for_its_request(serve):
+    served = await serve(ROUTES)
+    client = await served.client()
+    stopping = asyncio.create_task(served.listeners.stop())
+    while True:
+        try:
+            await asyncio.wait_for(asyncio.open_connection(served.host, served.port), 0.1)
+        except (TimeoutError, ConnectionRefusedError):
+            break
+
+    answer = await client.ask("GET", "/a")
+
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    await stopping
+
+
 async def test_f21_a_handler_that_does_not_end_is_cut(serve):
     entered = asyncio.Event()
 
