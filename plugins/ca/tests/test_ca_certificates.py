@@ -118,7 +118,9 @@ async def test_urls_are_named_only_when_they_are_configured(open_desk, desk):
     configured = await open_desk(ca={"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"})
     leaf = await configured.leaf("a.example.com")
 
-    assert value_of(leaf, x509.CRLDistributionPoints).value[0].full_name == [x509.UniformResourceIdentifier("http://crl.example.com/ca.crl")]
+    assert value_of(leaf, x509.CRLDistributionPoints).value[0].full_name == [
+        x509.UniformResourceIdentifier("http://crl.example.com/ca.crl")
+    ]
     assert value_of(leaf, x509.AuthorityInformationAccess).value[0].access_location.value == "http://ocsp.example.com/"
     assert len((await desk.leaf("a.example.com")).extensions) == 6
 
@@ -237,9 +239,10 @@ async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, key_typ
         assert pkix_findings(certificate.public_bytes(Encoding.DER)) == []
 
 
-# A common name and a subject key identifier are allowed though not wished for; the policy OID is for those whom browsers trust.
+# A common name and a subject key identifier are allowed though not wished for; the rest is for those whom browsers trust.
 BESIDE_PUBLIC_TRUST = [
     "cabf.serverauth.dv.common_name_attribute_present",
+    "cabf.serverauth.subscriber.ca_issuers_aia_access_method_absent",
     "cabf.serverauth.subscriber.certificate_policies_extension_absent",
     "cabf.serverauth.subscriber.subject_key_identifier_extension_present",
 ]

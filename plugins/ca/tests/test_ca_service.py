@@ -9,8 +9,8 @@ from sqlalchemy import select
 from greatseal.api.acme import InvalidProfile
 from greatseal.api.issuance import Issued, Issuer, SerialTaken
 from greatseal.api.problems import Conflict, Internal, NotFound, Unavailable
-from greatseal.db.core_tables import audit
 from greatseal.testing.schema import schema_matches
+from greatseal.testing.store import audit
 from greatseal_ca import tables
 from greatseal_ca.lint import Expected, lint
 

@@ -1,4 +1,4 @@
-"""A database for the unit tests of a plugin, without a kernel."""
+"""A database for the unit tests of a plugin, without a kernel, and the core's tables, to see what was written."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,11 +10,12 @@ from greatseal.api.declarations import Schema
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
+from greatseal.db.core_tables import audit, key, strike
 from greatseal.db.database import DatabaseImpl, open_database
 from greatseal.db.migrate import ensure, open_store
 from greatseal.host import Clock
 
-__all__ = ["make_tables", "open_test_database"]
+__all__ = ["audit", "key", "make_tables", "open_test_database", "strike"]
 
 
 @asynccontextmanager
