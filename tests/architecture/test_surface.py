@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy
 
 import greatseal.api
-from greatseal import audit, hookspecs, host
+from greatseal import hookspecs, host
 from greatseal.api.declarations import Schema
 from greatseal.api.http import Handler, Permission, Rule
 from greatseal.db import tables
@@ -85,7 +85,7 @@ def reference() -> ModuleType:
 
 
 def all_tables(kernel: Kernel) -> Iterator[tuple[Schema, sqlalchemy.Table]]:
-    for schema in (audit.SCHEMA, *kernel.schemas):
+    for schema in kernel.schemas:
         for table in schema.metadata.tables.values():
             yield schema, table
 
