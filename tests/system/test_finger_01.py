@@ -1,7 +1,7 @@
 """A third party's challenge type in the whole service: named in the configuration, and nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ async def finger_server(plans: dict[str, str]) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def finger_site(start_service: StartService, **settings: Any) -> AsyncIterator[Site]:
+async def finger_site(start_service: StartService, settings: Mapping[str, object]) -> AsyncIterator[Site]:
     """The certificate features and finger-01 with these settings."""
     sections: dict[str, Any] = {"finger-01": settings}
     async with acme_site(start_service, "finger-01", **sections) as site:
@@ -47,7 +47,7 @@ async def test_finger_01_proves_a_name_and_says_what_it_found(start_service: Sta
     plans: dict[str, str] = {}
     async with (
         finger_server(plans) as port,
-        acme_site(start_service, "finger-01", **{"finger-01": {"allow_private": True, "port": port}}) as site,
+        finger_site(start_service, {"allow_private": True, "port": port}) as site,
     ):
         client = await site.client()
 
@@ -62,7 +62,7 @@ async def test_finger_01_proves_a_name_and_says_what_it_found(start_service: Sta
 
 
 async def test_private_addresses_are_not_asked_unless_the_operator_says_so(start_service: StartService) -> None:
-    async with finger_server({}) as port, finger_site(start_service, port=port) as site:
+    async with finger_server({}) as port, finger_site(start_service, {"port": port}) as site:
         refused = await prove(site, await site.client(), "a.localhost")
 
     error = next(challenge["error"] for challenge in refused["challenges"] if challenge["type"] == "finger-01")
