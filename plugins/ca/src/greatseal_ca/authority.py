@@ -106,9 +106,7 @@ async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> M
         await host.keys.load()  # another process made it after our rings were read
         signer = _with_kid(ring, kid)
     if signer is None:
-        raise StartProblem(
-            f"[ca] {ca.id}: the key {kid} of the {role} certificate is not in the database; restore database and cluster key"
-        )
+        raise StartProblem(f"[ca] {ca.id}: the key {kid} of the {role} certificate is gone; restore the database and the cluster key")
     if signer.info.algorithm != ca.key_type:
         host.log.warning("key_type is for new CAs", ca=ca.id, role=role, key_type=ca.key_type, actual=signer.info.algorithm)
     return Made(signer=signer, certificate=x509.load_der_x509_certificate(der))

@@ -1,0 +1,317 @@
+"""CAs that are made at the first start, or brought as files."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from sqlalchemy import select
+
+from greatseal.api.problems import StartProblem
+from greatseal.testing.service import document, serve
+from greatseal.testing.store import audit, key
+from greatseal_ca import tables
+
+AUTHORITIES = select(tables.authority)
+KEYS = select(key.c.kid, key.c.purpose, key.c.state)
+CREATED = select(audit.c.detail).where(audit.c.event_type == "ca.created")
+
+
+def rows(service, statement):
+    return service.kernel.store.read(lambda tx: tx.all(statement))
+
+
+def chain(service) -> tuple[bytes, ...]:
+    return service.kernel.hooks.instances["ca"]._shared(service.host("ca")).authorities.of("default").chain
+
+
+# ---- Made at the first start
+
+
+async def test_the_ca_is_made_once_and_found_again(tmp_path):
+    config = document(tmp_path, ["ca"])
+    async with serve(config) as service:
+        first = chain(service)
+    async with serve(config) as service:
+        assert chain(service) == first
+        assert len(await rows(service, CREATED)) == 2
+        assert sorted(row.purpose for row in await rows(service, KEYS)) == ["ca:default:issuing", "ca:default:root"]
+
+
+async def test_the_root_is_shown_under_the_state_folder(tmp_path):
+    async with serve(document(tmp_path, ["ca"])) as service:
+        shown = tmp_path / "ca" / "default" / "root.pem"
+        assert x509.load_pem_x509_certificate(shown.read_bytes()).public_bytes(Encoding.DER) == chain(service)[-1]
+        assert shown.stat().st_mode & 0o777 == 0o644
+
+
+async def test_two_installations_do_not_share_a_name(tmp_path):
+    names = set()
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        async with serve(document(folder, ["ca"])) as service:
+            names |= {x509.load_der_x509_certificate(der).subject.rfc4514_string() for der in chain(service)}
+
+    assert len(names) == 4
+
+
+async def test_a_configured_key_type_is_for_new_cas(tmp_path):
+    config = document(tmp_path, ["ca"])
+    async with serve(config) as service:
+        first = chain(service)
+    async with serve({**config, "ca": {"key_type": "ed25519"}}) as service:
+        assert chain(service) == first
+
+
+async def test_a_lost_key_stops_the_start(tmp_path):
+    config = document(tmp_path, ["ca"])
+    async with serve(config) as service:
+        ring = service.host("ca").keys.ring("ca:default:issuing")
+        await ring.revoke(ring.active.info.kid)
+
+    with pytest.raises(StartProblem, match=r"\[ca\] default: the key .* of the issuing certificate is gone; restore"):
+        async with serve(config):
+            pass
+
+
+KERNEL = """
+import asyncio, json, sys
+from greatseal.testing.service import serve
+async def main():
+    async with serve(json.loads(sys.argv[1])) as service:
+        authorities = service.kernel.hooks.instances["ca"]._shared(service.host("ca")).authorities
+        print(json.dumps([der.hex() for der in authorities.of("default").chain]), file=sys.stderr)
+asyncio.run(main())
+"""
+
+
+def start(config, **environment) -> subprocess.Popen:
+    words = [sys.executable, "-c", KERNEL, json.dumps(config)]
+    return subprocess.Popen(words, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def chain_of(process: subprocess.Popen) -> list[str]:
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    return json.loads(told.splitlines()[-1])
+
+
+@pytest.mark.parametrize("point", ["ca.root.key_made", "ca.root.recorded", "ca.issuing.key_made", "ca.issuing.recorded"])
+async def test_a_start_that_was_killed_is_finished_by_the_next(tmp_path, point):
+    config = document(tmp_path, ["ca"])
+    killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT=f"{point}:kill")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+
+    async with serve(config) as service:
+        assert len(await rows(service, KEYS)) == 2
+        assert sorted((row.role, row.generation) for row in await rows(service, AUTHORITIES)) == [("issuing", 1), ("root", 1)]
+        leaf, root = (x509.load_der_x509_certificate(der) for der in chain(service))
+        leaf.verify_directly_issued_by(root)
+
+
+async def test_processes_that_start_at_once_have_one_ca(tmp_path):
+    one = document(tmp_path, ["ca"])
+    processes = [start(one | {"server": document(tmp_path, [])["server"]}) for _ in range(3)]
+    chains = [chain_of(process) for process in processes]
+
+    assert chains[0] == chains[1] == chains[2]
+    async with serve(one) as service:
+        assert [der.hex() for der in chain(service)] == chains[0]
+        live = [row.purpose for row in await rows(service, KEYS) if row.state != "revoked"]
+        assert sorted(live) == ["ca:default:issuing", "ca:default:root"]
+
+
+async def test_kernels_of_one_process_that_start_at_once_have_one_ca(tmp_path):
+    configs = [document(tmp_path, ["ca"]), document(tmp_path, ["ca"])]
+
+    async def chain_of_one(config) -> tuple[bytes, ...]:
+        async with serve(config) as service:
+            return chain(service)
+
+    first, second = await asyncio.gather(*map(chain_of_one, configs))
+    assert first == second
+
+
+# ---- Files
+
+
+class Ca:
+    """An operator's root and issuing CA."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key_file, self.cert_file = folder / "ca.key", folder / "ca.pem"
+        self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "issuing", "other")}
+        self.root = self.certificate("root", "root")
+        self.issuing = self.certificate("issuing", "root")
+        self.write_key("issuing")
+        self.write(self.issuing, self.root)
+
+    def certificate(self, name: str, issuer: str, *, ca: bool = True, days: tuple[int, int] = (-1, 365)) -> x509.Certificate:
+        now = datetime.now(UTC)
+        usage = x509.KeyUsage(False, False, False, False, False, ca, ca, False, False)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+            .public_key(self.keys[name].public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + timedelta(days=days[0]))
+            .not_valid_after(now + timedelta(days=days[1]))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .sign(self.keys[issuer], hashes.SHA256())
+        )
+
+    def write(self, *certificates: x509.Certificate) -> None:
+        self.cert_file.write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
+
+    def write_key(self, name: str, password: bytes | None = None) -> None:
+        encryption = BestAvailableEncryption(password) if password else NoEncryption()
+        self.key_file.write_bytes(self.keys[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        self.key_file.chmod(0o600)
+
+    def config(self, folder: Path, **more) -> dict:
+        files = {"key_file": str(self.key_file), "cert_file": str(self.cert_file)}
+        return document(folder, ["ca"], ca={**files, **more})
+
+
+@pytest.fixture
+def brought(tmp_path) -> Ca:
+    return Ca(tmp_path)
+
+
+async def refusal(config) -> str:
+    with pytest.raises(StartProblem) as refused:
+        async with serve(config):
+            pass
+    (message,) = refused.value.messages
+    assert message.startswith("[ca] default: ")
+    assert "\n" not in message
+    return message
+
+
+async def test_a_ca_that_is_brought_issues(tmp_path, brought):
+    async with serve(brought.config(tmp_path)) as service:
+        assert chain(service) == tuple(one.public_bytes(Encoding.DER) for one in (brought.issuing, brought.root))
+        assert (tmp_path / "ca/default/root.pem").read_bytes() == brought.root.public_bytes(Encoding.PEM)
+        assert await rows(service, KEYS) == []
+
+
+async def test_a_brought_ca_certifies_and_the_leaf_lies_within_its_life(open_desk, brought, tmp_path):
+    brought.issuing = brought.certificate("issuing", "root", days=(-1, 10))
+    brought.write(brought.issuing, brought.root)
+    desk = await open_desk(ca=brought.config(tmp_path)["ca"])
+    leaf = await desk.leaf("a.example.com")
+
+    leaf.verify_directly_issued_by(brought.issuing)
+    assert leaf.not_valid_after_utc == brought.issuing.not_valid_after_utc
+
+
+async def test_files_that_are_absent_are_made(tmp_path):
+    config = document(tmp_path, ["ca"], ca={"key_file": str(tmp_path / "pki/ca.key"), "cert_file": str(tmp_path / "pki/certs/ca.pem")})
+    async with serve(config) as service:
+        first = chain(service)
+        assert (tmp_path / "pki/ca.key").stat().st_mode & 0o777 == 0o600
+        assert len(x509.load_pem_x509_certificates((tmp_path / "pki/certs/ca.pem").read_bytes())) == 2
+        assert [row.purpose for row in await rows(service, KEYS)] == ["ca:default:root"]
+    async with serve(config) as service:
+        assert chain(service) == first
+
+
+async def test_a_start_that_was_killed_between_the_files_is_finished(tmp_path):
+    config = document(tmp_path, ["ca"], ca={"key_file": str(tmp_path / "ca.key"), "cert_file": str(tmp_path / "ca.pem")})
+    killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT="ca.files.key_made:kill")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "ca.pem").exists()
+
+    async with serve(config) as service:
+        assert (tmp_path / "ca.pem").exists()
+        assert len(chain(service)) == 2
+
+
+async def test_files_are_made_once_by_processes_that_start_at_once(tmp_path):
+    config = document(tmp_path, ["ca"], ca={"key_file": str(tmp_path / "ca.key"), "cert_file": str(tmp_path / "ca.pem")})
+    processes = [start(config | {"server": document(tmp_path, [])["server"]}) for _ in range(2)]
+
+    assert chain_of(processes[0]) == chain_of(processes[1])
+
+
+@pytest.mark.parametrize("absent", ["key_file", "cert_file"])
+async def test_one_file_without_the_other_is_refused(tmp_path, brought, absent):
+    getattr(brought, absent).unlink()
+
+    assert f"is there without {getattr(brought, absent)}" in await refusal(brought.config(tmp_path))
+
+
+async def test_a_key_that_others_can_read_is_refused(tmp_path, brought):
+    brought.key_file.chmod(0o640)
+
+    assert f"run: chmod 600 {brought.key_file}" in await refusal(brought.config(tmp_path))
+
+
+async def test_an_encrypted_key_needs_its_password(tmp_path, brought):
+    brought.write_key("issuing", b"secret")
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+
+    assert "is encrypted" in await refusal(brought.config(tmp_path))
+    async with serve(brought.config(tmp_path, key_password_file=str(password), require_encrypted_key=True)) as service:
+        assert len(chain(service)) == 2
+    password.write_text("wrong")
+    assert "password" in await refusal(brought.config(tmp_path, key_password_file=str(password)))
+
+
+async def test_a_plain_key_is_refused_where_an_encrypted_one_is_required(tmp_path, brought):
+    password = tmp_path / "password"
+    password.write_text("secret")
+
+    detail = await refusal(brought.config(tmp_path, key_password_file=str(password), require_encrypted_key=True))
+    assert "require_encrypted_key" in detail
+
+
+async def test_a_key_of_another_certificate_is_refused(tmp_path, brought):
+    brought.write_key("other")
+
+    assert "for another key" in await refusal(brought.config(tmp_path))
+
+
+UNFIT = {
+    "is no CA certificate": {"ca": False},
+    "expired on": {"days": (-10, -1)},
+    "is valid from": {"days": (1, 10)},
+}
+
+
+@pytest.mark.parametrize(("reason", "of"), UNFIT.items(), ids=UNFIT)
+async def test_certificates_that_cannot_issue_now_are_refused(tmp_path, brought, reason, of):
+    brought.write(brought.certificate("issuing", "root", **of), brought.root)
+
+    assert reason in await refusal(brought.config(tmp_path))
+
+
+async def test_a_chain_in_the_wrong_order_or_without_root_is_refused(tmp_path, brought):
+    brought.write(brought.issuing)
+    assert "the root is missing at the end" in await refusal(brought.config(tmp_path))
+    other = brought.certificate("other", "other")
+    brought.write(brought.issuing, other)
+    assert "CN=issuing was not issued by CN=other" in await refusal(brought.config(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+async def test_files_that_are_no_pem_are_refused(tmp_path, brought, content):
+    brought.cert_file.write_bytes(content)
+
+    assert "cannot be read as PEM certificates" in await refusal(brought.config(tmp_path))

@@ -1,0 +1,90 @@
+"""Settings that are wrong are named with their cure, all in one report."""
+
+from pathlib import Path
+
+import pytest
+
+from greatseal.api.problems import StartProblem
+from greatseal.kernel.kernel import Kernel
+from greatseal.testing.service import document
+
+
+def report(folder: Path, **sections) -> tuple[str, ...]:
+    with pytest.raises(StartProblem) as refused:
+        Kernel(document(folder, ["ca"], **sections))
+    return refused.value.messages
+
+
+def one(folder: Path, **sections) -> str:
+    (message,) = report(folder, **sections)
+    return message
+
+
+def test_the_defaults_start(tmp_path):
+    Kernel(document(tmp_path, ["ca"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"key_type": "ec:P-224"}, "[ca] key_type: 'ec:P-224' is none of ec:P-256, ec:P-384"),
+        ({"hash_alg": "sha1"}, "[ca] hash_alg: invalid enum value 'sha1'"),
+        ({"id": "Upper Case"}, "[ca] id: expected a string matching regex"),
+        ({"validity_days": 0}, "[ca] validity_days: expected an integer >= 1"),
+        ({"key_file": "ca.key"}, "[ca] key_file is given without cert_file; give both, or neither"),
+        ({"cert_file": "ca.pem"}, "[ca] cert_file is given without key_file; give both, or neither"),
+        ({"key_file": "pkcs11:token=x", "cert_file": "ca.pem"}, "[ca] key_file: keys in PKCS#11 tokens are not supported"),
+        ({"require_encrypted_key": True}, "[ca] require_encrypted_key and key_password_file speak of key_file, which is not given"),
+        ({"key_file": "a", "cert_file": "b", "require_encrypted_key": True}, "[ca] require_encrypted_key needs key_password_file"),
+        ({"crl_url": "ftp://x"}, "[ca] crl_url: expected a string matching regex"),
+        ({"is_default": False}, "[ca] is_default: set it to true for one CA"),
+        ({"keytype": "x"}, "[ca] keytype: unknown key; did you mean 'key_type'?"),
+    ],
+)
+def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
+    assert one(tmp_path, ca=values).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"eku": ["serverauth"]}, "[profiles.p] eku: 'serverauth' is unknown; did you mean 'serverAuth'?"),
+        ({"eku": ["nonsense"]}, "[profiles.p] eku: 'nonsense' is unknown; expected an object identifier or one of serverAuth"),
+        ({"eku": ["OCSPSigning"]}, "[profiles.p] eku: OCSPSigning is for the CA itself"),
+        ({"eku": ["1.3.6.1.5.5.7.3.9"]}, "[profiles.p] eku: 1.3.6.1.5.5.7.3.9 is for the CA itself"),
+        ({"eku": ["2.5.29.37.0"]}, "[profiles.p] eku: 2.5.29.37.0 is for the CA itself"),
+        ({"eku": ["9.9"]}, "[profiles.p] eku: '9.9' is unknown"),
+        ({"allowed_identifier_patterns": ["ok", "(["]}, "[profiles.p] allowed_identifier_patterns: '([' is no regular expression"),
+        ({"auth_hook": "/nowhere/hook"}, "[profiles.p] auth_hook: /nowhere/hook is no file"),
+        ({"identifier_match": "some"}, "[profiles.p] identifier_match: invalid enum value 'some'"),
+        ({"ca_ids": ["other"]}, "[profiles.p] ca_ids: 'other' is no [ca] id; there is default"),
+        ({"issue_as": "mtc"}, "[profiles.p] issue_as: no enabled plugin issues 'mtc'; enable the one that does"),
+    ],
+)
+def test_wrong_values_of_a_profile_are_named(tmp_path, values, message):
+    messages = report(tmp_path, profiles={"p": values})
+    assert any(one.removeprefix("plugin 'ca': ").startswith(message) for one in messages), messages
+
+
+def test_several_mistakes_give_one_report(tmp_path):
+    messages = report(
+        tmp_path,
+        ca={"key_type": "dsa", "hash_alg": "md5", "validity_days": -1},
+        profiles={"p": {"eku": ["x"], "allowed_identifier_patterns": ["("]}, "provider": "dogtag"},
+    )
+    text = "\n".join(messages)
+
+    assert all(name in text for name in ("hash_alg", "validity_days", "eku: 'x'", "'('", "provider"))
+
+
+def test_several_cas_need_one_default_and_ids_of_their_own(tmp_path):
+    assert "is_default" in one(tmp_path, ca=[{"id": "one"}, {"id": "two"}])
+    assert "is_default" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "two", "is_default": True}])
+    assert "'one' is there twice" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "one"}])
+    Kernel(document(tmp_path, ["ca"], ca=[{"id": "one", "is_default": True}, {"id": "two"}]))
+
+
+def test_a_ca_without_a_profile_is_named(tmp_path):
+    cas = [{"id": "one", "is_default": True}, {"id": "two"}]
+
+    assert "[ca] two: no profile is for this CA" in one(tmp_path, ca=cas, profiles={"p": {"ca_ids": ["one"]}})
