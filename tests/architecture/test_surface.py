@@ -66,7 +66,8 @@ def test_a_hook_is_in_the_reference(hook: str, kernel: Kernel):
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_is_tested(hook: str):
     """A test names it: a plugin of a test implements it, or a string asks for it."""
-    tests = sources("core/tests/**/*.py", "plugins/*/tests/**/*.py", "tests/system/**/*.py", "tests/security/**/*.py")
+    folders = ("core/tests", "plugins/*/tests", "examples/*/tests", "tests/system", "tests/security", "tests/faults")
+    tests = sources(*(f"{folder}/**/*.py" for folder in folders))
 
     assert re.search(rf'\bdef {hook}\(self|"{hook}"|\bhook_{hook}\b', tests), f"no test implements or names the hook {hook}"
 

@@ -5,7 +5,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from greatseal.clock import FakeClock
+from greatseal.testing import FakeClock
 
 
 async def get(desk, path: str) -> tuple[int, str, bytes]:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from greatseal.api.problems import StartProblem
-from greatseal.kernel.kernel import Kernel
-from greatseal.testing.service import document
+from greatseal.testing.service import Kernel, document
 
 
 def report(folder: Path, **sections) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from greatseal.host import Clock, Host
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.running import running
 
+__all__ = ["Kernel", "Service", "document", "free_port", "serve"]
+
 
 class Service(msgspec.Struct, frozen=True):
     """A running service. ``url`` is its base URL, ``addresses`` its listeners."""
