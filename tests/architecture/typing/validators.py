@@ -21,14 +21,13 @@ from greatseal.api.acme import (
     Identifier,
     IncorrectResponse,
     RejectedIdentifier,
-    Unauthorized,
     Verdict,
 )
 from greatseal.api.http import Call, Reply
 from greatseal.api.issuance import Finalization, FinalizeCheck
-from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.problems import BadRequest
 from greatseal.api.services import ACCOUNTS, CHALLENGES, RESOLVER, Resolver
-from greatseal.api.store import Tx
+from greatseal.api.store import Tx, operation
 from greatseal.host import Clock, Host
 
 
@@ -45,6 +44,18 @@ class MailReply(msgspec.Struct, frozen=True):
     response: str
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """The end of a wait: ``problem`` is empty for a good reply."""
+
+    node: str
+    challenge_id: str
+    problem: str
+
+
+def node_of(outcome: Outcome) -> str:
+    return outcome.node
+
+
 class EmailReply00(ChallengeValidator):
     """RFC 8823: a mail carries token-part1; the webhook of its reply decides."""
 
@@ -59,6 +70,7 @@ class EmailReply00(ChallengeValidator):
         self.host = host
         self.send = send
         self.send_on = send_on
+        self.end_wait = operation("email-reply-00.end-wait", node_of)(self._end_wait)
 
     def offers(self, identifier: Identifier) -> bool:
         return not identifier.value.startswith("-")
@@ -86,22 +98,28 @@ class EmailReply00(ChallengeValidator):
         challenge = await self.host.db.read(self.challenge_of, reply.in_reply_to)
         if challenge is not None and challenge.status == "processing":
             account = await self.host.service(ACCOUNTS).find(challenge.account_id)
-            problem = self.judge(challenge, account, reply)
-            await self.host.db.write(self.host.service(CHALLENGES).decide, challenge.id, problem)
+            node = self.host.handles.owner_of_id(challenge.id) or self.host.node_id
+            await self.host.db.write(self.end_wait, Outcome(node, challenge.id, self.judge(challenge, account, reply)))
         return Reply.empty(200)
+
+    def _end_wait(self, tx: Tx, outcome: Outcome) -> Outcome:
+        problem = IncorrectResponse(outcome.problem) if outcome.problem else None
+        self.host.service(CHALLENGES).decide(tx, outcome.challenge_id, problem)
+        return outcome
 
     def challenge_of(self, tx: Tx, message_id: str) -> Challenge | None:
         row = tx.one(self.FIND, message_id=message_id)
         return None if row is None else self.host.service(CHALLENGES).view(tx, row.challenge_id)
 
-    def judge(self, challenge: Challenge, account: AccountView | None, reply: MailReply) -> Problem | None:
+    def judge(self, challenge: Challenge, account: AccountView | None, reply: MailReply) -> str:
+        """What is wrong with the reply, empty for nothing."""
         if account is None or account.status != "valid":
-            return Unauthorized("the account is not valid")
+            return "the account is not valid"
         key_authorization = f"{challenge.kept.token_part1}{challenge.token}.{account.thumbprint}"
         expected = urlsafe_b64encode(sha256(key_authorization.encode()).digest()).rstrip(b"=").decode()
         if reply.sender != challenge.identifier.value or reply.response != expected:
-            return IncorrectResponse(f"the reply of {challenge.identifier.value} does not hold {expected}")
-        return None
+            return f"the reply of {challenge.identifier.value} does not hold {expected}"
+        return ""
 
 
 class OnionRequest(msgspec.Struct, frozen=True):

@@ -148,7 +148,8 @@ class Challenges(Protocol):
     def decide(self, tx: Tx, id: str, problem: Problem | None) -> bool:
         """Make a processing challenge valid (None) or invalid, with authorization and orders, in this transaction.
 
-        False when it was not processing any more: exactly one decision wins.
+        False when it was not processing any more: exactly one decision wins. The rows belong to the node that made the order, so the
+        transaction function is an operation whose owner is ``handles.owner_of_id(id)``.
         """
 
 
