@@ -1,0 +1,394 @@
+"""Every hook does what its specification promises: a plugin implements it, and the running service shows the effect."""
+
+import asyncio
+import sqlite3
+
+import aiohttp
+import pytest
+
+from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.http import AuthScheme
+from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+from greatseal.api.keys import KeyStore
+from greatseal.api.problems import StartProblem
+from greatseal.kernel.kernel import Kernel
+from greatseal.testing.distributions import install
+
+PRELUDE = """
+import asyncio, contextlib
+import click, msgspec
+from sqlalchemy import Column, MetaData
+from greatseal import hookimpl
+from greatseal.api.acme import *
+from greatseal.api.declarations import *
+from greatseal.api.http import *
+from greatseal.api.issuance import *
+from greatseal.api.keys import KeyStore
+from greatseal.api.problems import Forbidden
+from greatseal.api.services import ServiceKey
+
+async def answer(call):
+    return Reply.json({"caller": getattr(call.caller, "subject", None)})
+
+class Plugin:
+"""
+BASE = {"server": {"base_url": "http://localhost:8080"}}
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
+def plugin(site):
+    """Installs a plugin whose class body is given, and returns its feature id."""
+
+    def make(body, name="greatseal-sample"):
+        indented = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+        return install(site, name, PRELUDE + indented)
+
+    return make
+
+
+def kernel_with(*features, **sections):
+    return Kernel({**BASE, **sections, "plugins": {"enabled": list(features)}})
+
+
+COMPONENTS = {
+    "key_stores": (
+        KeyStore,
+        "store",
+        """
+        class Store(KeyStore):
+            name = "store"
+            async def make(self, purpose, algorithm): ...
+            async def load(self, kid): ...
+            async def list(self): return ()
+        return [Store()]
+        """,
+    ),
+    "auth_schemes": (
+        AuthScheme,
+        "Session",
+        """
+        class Scheme(AuthScheme):
+            rule = Session
+            async def authenticate(self, call): return Caller(subject="somebody")
+        return [Scheme()]
+        """,
+    ),
+    "challenge_validators": (
+        ChallengeValidator,
+        "sample-01",
+        """
+        class Validator(ChallengeValidator):
+            type = "sample-01"
+            identifier_types = frozenset({"dns"})
+            async def validate(self, attempt): return VALID
+        return [Validator()]
+        """,
+    ),
+    "account_bindings": (
+        AccountBinding,
+        "sampleBinding",
+        """
+        class Bind(AccountBinding):
+            member = "sampleBinding"
+            def bind(self, tx, request): return Binding(echo=None)
+        return [Bind()]
+        """,
+    ),
+    "finalize_checks": (
+        FinalizeCheck,
+        "sample",
+        """
+        class Sample(FinalizeCheck):
+            name, phase = "sample", "policy"
+            async def check(self, finalization): pass
+        return [Sample()]
+        """,
+    ),
+    "san_injectors": (
+        SanInjector,
+        "sample",
+        """
+        class Sample(SanInjector):
+            name = "sample"
+            def names(self, issuance): return []
+        return [Sample()]
+        """,
+    ),
+    "issuers": (
+        Issuer,
+        "sample",
+        """
+        class Sample(Issuer):
+            issue_as = "sample"
+            async def compose(self, request, names): ...
+            def prepare(self, tx, draft): ...
+            async def issue(self, prepared): ...
+            async def settle(self, prepared): ...
+        return [Sample()]
+        """,
+    ),
+    "issuance_observers": (
+        IssuanceObserver,
+        "Sample",
+        """
+        class Sample(IssuanceObserver):
+            def issued(self, tx, certificate): pass
+        return [Sample()]
+        """,
+    ),
+}
+
+
+def implementation(hook):
+    return f"@hookimpl\ndef {hook}(self, host):{COMPONENTS[hook][2]}"
+
+
+@pytest.mark.parametrize("hook", sorted(COMPONENTS))
+def test_a_component_is_kept_under_its_key(plugin, hook):
+    contract, key, _ = COMPONENTS[hook]
+
+    kernel = kernel_with(plugin(implementation(hook)))
+
+    assert list(kernel.registry.of(contract)) == [key]
+    assert isinstance(kernel.registry.of(contract)[key], contract)
+    with pytest.raises(TypeError):
+        kernel.registry.of(contract)["another"] = None
+
+
+@pytest.mark.parametrize("hook", sorted(COMPONENTS))
+def test_two_components_under_one_key_stop_the_start_and_name_both(plugin, hook):
+    one, two = plugin(implementation(hook), "greatseal-one"), plugin(implementation(hook), "greatseal-two")
+
+    with pytest.raises(StartProblem) as caught:
+        kernel_with(one, two)
+
+    assert any(hook in message and "'one'" in message and "'two'" in message for message in caught.value.messages)
+
+
+@pytest.mark.parametrize("hook", sorted(COMPONENTS))
+def test_a_component_of_another_class_stops_the_start(plugin, hook):
+    feature = plugin(f"@hookimpl\ndef {hook}(self, host):\n    return [object()]")
+
+    with pytest.raises(StartProblem, match=COMPONENTS[hook][0].__name__):
+        kernel_with(feature)
+
+
+def test_an_exception_in_a_hook_names_the_plugin(plugin):
+    feature = plugin("@hookimpl\ndef routes(self, host):\n    raise LookupError('no luck')")
+
+    with pytest.raises(StartProblem, match="plugin 'sample': hook routes failed: LookupError: no luck"):
+        kernel_with(feature)
+
+
+def test_settings_services_and_verify(plugin):
+    provider = plugin(
+        """
+@hookimpl
+def services(self, host):
+    return {ServiceKey("colour"): lambda: "red"}
+""",
+        "greatseal-provider",
+    )
+    user = plugin(
+        """
+requires = (ServiceKey("colour"),)
+uses = (ServiceKey("shape"),)
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    wanted: str = "red"
+@hookimpl
+def settings(self):
+    return [Owns("sample", self.Settings)]
+@hookimpl
+def verify(self, host):
+    assert host.optional_service(ServiceKey("shape")) is None
+    found, wanted = host.service(ServiceKey("colour")), host.settings(self.Settings).wanted
+    return [] if found == wanted else [f"[sample] wanted: {wanted!r}; there is {found!r}"]
+""",
+        "greatseal-user",
+    )
+
+    assert kernel_with(user, provider).order == ["provider", "user"]
+    with pytest.raises(StartProblem, match=r"\[sample\] wanted: 'blue'; there is 'red'"):
+        kernel_with(user, provider, sample={"wanted": "blue"})
+
+
+def test_a_route_may_ask_only_for_declared_permissions(plugin):
+    body = """
+@hookimpl
+def auth_schemes(self, host):
+    class Scheme(AuthScheme):
+        rule = Permission
+        async def authenticate(self, call): return Caller(subject="somebody")
+    return [Scheme()]
+@hookimpl
+def routes(self, host):
+    return [Route("GET", "/sample", answer, auth=Permission("samples:read"))]
+"""
+    declared = "@hookimpl\ndef permissions(self):\n    return [PermissionName('samples:read', 'Read samples.')]\n"
+
+    with pytest.raises(StartProblem, match="samples:read"):
+        kernel_with(plugin(body, "greatseal-bare"))
+    assert kernel_with(plugin(body + declared, "greatseal-full")).order == ["full"]
+
+
+def test_audit_events_are_listed(plugin):
+    feature = plugin("@hookimpl\ndef audit_events(self):\n    return [EventType('sample.made', 'ca', 'A sample was made.')]")
+
+    kernel = kernel_with(feature)
+
+    (event,) = kernel.hooks.collect(feature, "audit_events")
+    assert (event.name, event.service) == ("sample.made", "ca")
+
+
+def test_commands_stand_beside_those_of_the_kernel(plugin):
+    from click.testing import CliRunner
+
+    from greatseal.cli import main
+
+    plugin("@hookimpl\ndef commands(self):\n    return [click.Command('sample', callback=lambda: click.echo('done'))]")
+
+    result = CliRunner().invoke(main, ["sample"])
+
+    assert (result.exit_code, result.output) == (0, "done\n")
+    assert "sample" in CliRunner().invoke(main, ["--help"]).output
+
+
+def test_discovery_members_are_merged_and_never_doubled(plugin):
+    body = "@hookimpl\ndef discovery(self, host):\n    return [Discovery('acme', lambda: {'%s': 1})]"
+    one, two, again = plugin(body % "x", "greatseal-one"), plugin(body % "y", "greatseal-two"), plugin(body % "x", "greatseal-again")
+
+    assert kernel_with(one, two).discovery_members("acme") == {"x": 1, "y": 1}
+    with pytest.raises(StartProblem, match="'x'"):
+        kernel_with(one, again).discovery_members("acme")
+
+
+async def test_lifespans_open_in_the_order_of_requires_and_close_in_reverse(plugin, tmp_path):
+    body = """
+{head}
+@hookimpl
+def services(self, host):
+    return {{ServiceKey("{name}"): object}}
+@hookimpl
+def lifespans(self, host):
+    @contextlib.asynccontextmanager
+    async def life():
+        with open(r"{path}", "a") as log: log.write("+{name}")
+        yield
+        with open(r"{path}", "a") as log: log.write("-{name}")
+    return [Lifespan(name="{name}", open=life)]
+"""
+    log = tmp_path / "log"
+    first = plugin(body.format(name="b", path=log, head=""), "greatseal-b")
+    second = plugin(body.format(name="a", path=log, head='requires = (ServiceKey("b"),)'), "greatseal-a")
+
+    from greatseal.testing.service import document, serve
+
+    async with serve(document(tmp_path, [second, first])):
+        assert log.read_text() == "+b+a"
+    assert log.read_text() == "+b+a-a-b"
+
+
+async def test_jobs_run_again_and_a_failure_does_not_end_them(plugin, start_service):
+    feature = plugin(
+        """
+def __init__(self):
+    self.runs = 0
+    self.thrice = asyncio.Event()
+async def work(self):
+    self.runs += 1
+    if self.runs == 3:
+        self.thrice.set()
+    raise RuntimeError("a job that fails")
+@hookimpl
+def jobs(self, host):
+    return [Job(name="sample", every=0.001, run=self.work)]
+"""
+    )
+
+    service = await start_service(feature)
+
+    await asyncio.wait_for(service.kernel.hooks.instances[feature].thrice.wait(), 10)
+
+
+async def test_schemas_are_migrated_before_anything_runs(plugin, start_service, site, tmp_path):
+    migrations = site / "sample_migrations" / "versions"
+    migrations.mkdir(parents=True)
+    (migrations.parent / "__init__.py").write_text("")
+    (migrations / "first.py").write_text(
+        "from alembic import op\nimport sqlalchemy as sa\nrevision = 'first'\ndown_revision = None\n"
+        "branch_labels = None\ndepends_on = None\n"
+        "def upgrade():\n    op.create_table('sample_thing', sa.Column('id', sa.Text, primary_key=True))\n"
+    )
+    feature = plugin("@hookimpl\ndef schemas(self):\n    return [Schema('sample', MetaData(), 'sample_migrations', 'first')]")
+
+    service = await start_service(feature)
+
+    path = service.kernel.database.url.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as store:
+        assert store.execute("SELECT count(*) FROM sample_thing").fetchone() == (0,)
+    store.close()
+
+
+async def test_checks_and_welcome(plugin, start_service):
+    feature = plugin(
+        """
+@hookimpl
+def checks(self, host):
+    async def fine(): return CheckResult(ok=True, detail="fine")
+    async def broken(): return CheckResult(ok=False, detail="mend it")
+    async def fails(): raise OSError("secret detail")
+    seen = [Check(name="fine", run=fine), Check(name="broken", run=broken), Check(name="fails", run=fails)]
+    return [*seen, Check(name="doctor", run=fails, ready=False)]
+@hookimpl
+def welcome(self, host):
+    return [Welcome(title="Next", lines=lambda: ["go on"])]
+"""
+    )
+
+    service = await start_service(feature)
+    async with aiohttp.ClientSession() as client, client.get(f"{service.url}/readyz") as answer:
+        body = await answer.json()
+
+    assert answer.status == 503
+    assert body["checks"]["fine"] == {"ok": True, "detail": "fine"}
+    assert body["checks"]["broken"] == {"ok": False, "detail": "mend it"}
+    assert body["checks"]["fails"] == {"ok": False, "detail": "OSError: the check itself failed"}
+    assert "doctor" not in body["checks"]
+    assert [list(one.lines()) for one in service.kernel.welcomes] == [["go on"]]
+
+
+async def test_routes_are_guarded_by_their_scheme(plugin, start_service):
+    feature = plugin(
+        """
+@hookimpl
+def auth_schemes(self, host):
+    class Scheme(AuthScheme):
+        rule = Session
+        async def authenticate(self, call):
+            if "X-Name" not in call.headers:
+                raise Forbidden("no name")
+            return Caller(subject=call.headers["X-Name"])
+        def finish(self, call, reply):
+            return reply.with_headers(("X-Seen", "yes"))
+    return [Scheme()]
+@hookimpl
+def routes(self, host):
+    return [Route("GET", "/sample", answer, auth=Session())]
+"""
+    )
+
+    service = await start_service(feature)
+    async with aiohttp.ClientSession() as client:
+        async with client.get(f"{service.url}/sample", headers={"X-Name": "ann"}) as good:
+            assert (good.status, await good.json()) == (200, {"caller": "ann"})
+        async with client.get(f"{service.url}/sample") as bad:
+            assert (bad.status, bad.headers["X-Seen"]) == (403, "yes")
+            assert (await bad.json())["error"] == "forbidden"
