@@ -96,6 +96,20 @@ class Served:
         return answer, answer.headers.get("connection") == "close" and await client.is_ended()
 
 
+ON_EVERY_LOOP = {"test_http_body", "test_http_limits", "test_http_listeners"}
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What depends on the transport is tested on the loop of the library and on the fast one that the bundles bring."""
+    loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+    if item.path.stem in ON_EVERY_LOOP and "sigterm" not in item.name:
+        with suppress(ImportError):
+            import uvloop
+
+            loops["uvloop"] = uvloop.new_event_loop
+    return loops
+
+
 Serve = Callable[..., Awaitable[Served]]
 
 
@@ -119,7 +133,13 @@ async def serve() -> AsyncIterator[Serve]:
             chosen = {"base_url": "https://id.example.org", "max_body_bytes": 65536, "trusted_proxies": (), **settings}
             dispatcher = Dispatcher(routes, schemes or {}, log=logger, **chosen)
             config = ListenerConfig("main", address, tls)
-            opening = open_listeners([config], {"main": dispatcher}, log=logger, limits=limits, shutdown_timeout=shutdown_timeout)
+            opening = open_listeners(
+                [config],
+                {"main": dispatcher},
+                log=logger,
+                limits=limits or HttpLimits(linger_seconds=0.2),
+                shutdown_timeout=shutdown_timeout,
+            )
             return Served(await stack.enter_async_context(opening), log, stack)
 
         yield start

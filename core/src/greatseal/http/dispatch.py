@@ -21,6 +21,7 @@ from greatseal.http.connection import TrustedProxies, peer_of
 from greatseal.http.render import render, style_of
 from greatseal.http.routing import Match, PathTable, check_routes
 from greatseal.http.wire import WireResponse, head_of
+from greatseal.kernel.logs import printable
 
 __all__ = ["Dispatcher", "check_routes"]
 
@@ -193,8 +194,3 @@ def _unmatched_route(match: Match[_Endpoint], path: str) -> tuple[Style, str]:
     for endpoint in match.allowed.values():
         return endpoint.route.style, endpoint.route.path
     return style_of(path), f"unmatched {printable(path[:_LOGGED_PATH])}"
-
-
-def printable(text: str) -> str:
-    """``text`` with control, bidirectional and other unprintable characters as escapes, so that no text forges or hides a log line."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
