@@ -34,7 +34,7 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_THUMBPRINT
-from greatseal_acme.orders import Order, Orders, read_order
+from greatseal_acme.orders import Order, Orders
 from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AcmeProfile
 
@@ -190,12 +190,12 @@ class Finalizations:
         try:
             issued = await self._issuance.issue(prepared)
             faults.point("acme.finalize.issued")
-            done = await self._host.db.write(self._record, order.id, prepared, issued)
+            await self._host.db.write(self._record, order.id, prepared, issued)
         except Unavailable:
             self._host.spawn(f"settle order {order.id}", self._settle_one(order.id, prepared.id))
             raise
         faults.point("acme.finalize.recorded")
-        return done
+        return msgspec.structs.replace(order, status="valid", certificate_id=prepared.id)
 
     async def _settle_one(self, order_id: str, certificate_id: str) -> None:
         prepared = await self._host.db.read(self._issuance.reserved, certificate_id)
@@ -223,13 +223,10 @@ class Finalizations:
             raise Refuse(OrderNotReady("the order is not ready any more"))
         return self._issuance.reserve(tx, draft)
 
-    def _record(self, tx: Tx, order_id: str, prepared: Prepared, issued: Issued) -> Order:
+    def _record(self, tx: Tx, order_id: str, prepared: Prepared, issued: Issued) -> None:
         if tx.count(FINISH, order_id=order_id, certificate=prepared.id) == 0:
             raise Refuse(Conflict("the order was ended by another"))
         self._issuance.record(tx, prepared, issued)
-        order = read_order(tx, order_id)
-        assert order is not None
-        return order
 
     def _give_up(self, tx: Tx, order_id: str, prepared: Prepared) -> None:
         if tx.count(REOPEN, order_id=order_id, certificate=prepared.id) == 0:

@@ -183,12 +183,26 @@ class Orders:
             created_at=tx.now,
             expires_at=tx.now + self._order_life,
         )
+        authorizations: list[str] = []
         for position, identifier in enumerate(plan.identifiers):
-            authorization_id = self._authorize(tx, plan.account, identifier)
-            tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=authorization_id)
-        order = read_order(tx, plan.id)
-        assert order is not None
-        return order
+            id = self._authorize(tx, plan.account, identifier)
+            tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=id)
+            authorizations.append(id)
+        return Order(
+            id=plan.id,
+            account_id=plan.account.id,
+            ca_id=plan.profile.ca_id,
+            profile=plan.profile.id,
+            profile_requested=plan.profile_requested,
+            status="pending",
+            identifiers=plan.identifiers,
+            not_before=plan.not_before,
+            not_after=plan.not_after,
+            error=None,
+            certificate_id=None,
+            expires_at=tx.now + self._order_life,
+            authorizations=tuple(authorizations),
+        )
 
     def _authorize(self, tx: Tx, account: AccountView, identifier: Identifier) -> str:
         """A pending authorization with a challenge of every type that offers itself."""

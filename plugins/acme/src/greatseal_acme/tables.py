@@ -43,7 +43,6 @@ order = table(
     Column("expires_at", Moment, nullable=False),
     Column("claimed_at", Moment),
 )
-Index("acme_order_account", order.c.account_id)
 Index(
     "acme_order_claimed", order.c.claimed_at, sqlite_where=order.c.status == "processing", postgresql_where=order.c.status == "processing"
 )
@@ -95,4 +94,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="acme_0001")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0001")
