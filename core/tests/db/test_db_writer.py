@@ -17,6 +17,7 @@ from greatseal.api.store import Refuse
 from greatseal.db import writer
 from greatseal.db.config import DatabaseConfig, StoreProblem, sqlite_path
 from greatseal.db.core_tables import audit
+from greatseal.db.sqlite import prepare_file
 from greatseal.db.tables import Serial, State, Text, param, table
 from greatseal.testing.store import open_test_database
 
@@ -226,6 +227,13 @@ async def test_when_idle_the_write_ahead_log_is_emptied(database, sqlite_url, mo
             await asyncio.sleep(0.01)
 
     assert len(await texts(database)) == 1
+
+
+def test_an_sqlite_without_returning_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+
+    with pytest.raises(StoreProblem, match=r"too old: 3\.35 or newer is needed"):
+        prepare_file(tmp_path / "greatseal.db")
 
 
 def test_a_database_without_a_file_is_refused():

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any, Literal
 
 from alembic.autogenerate import compare_metadata, produce_migrations, render_python_code
@@ -56,7 +57,8 @@ def draft(engine: Engine, schema: Schema) -> str:
     assert script.upgrade_ops is not None
     code = render_python_code(script.upgrade_ops, sqlalchemy_module_prefix="sa.", render_item=_render, render_as_batch=True)
     # A table's State stands in its info, which is no part of the database.
-    return "\n".join(line for line in code.splitlines() if not line.lstrip().startswith(("#", "info=")))
+    lines = [line for line in code.splitlines() if not line.lstrip().startswith(("#", "info="))]
+    return indent(dedent("\n".join(lines)), "    ").strip()
 
 
 def _context(connection: Connection, schema: Schema) -> MigrationContext:

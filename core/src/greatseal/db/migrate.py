@@ -32,7 +32,11 @@ def ensure(url: str, schemas: Sequence[Schema], mode: Literal["auto", "check"], 
         recorded = store.versions(schemas)
         behind = [schema for schema in schemas if recorded[schema.feature] != schema.head]
         for schema in behind:
-            _check(schema, recorded[schema.feature], mode)
+            _check_known(schema, recorded[schema.feature])
+        if behind and mode == "check":
+            was, first = recorded[behind[0].feature], behind[0]
+            state = f"at {was}" if was else "not there"
+            raise StoreProblem(f"the tables of {first.feature} are {state}, this release needs {first.head}: run `greatseal migrate`")
         return [_upgrade(store, schema, recorded[schema.feature], progress) for schema in behind]
 
 
@@ -102,19 +106,17 @@ class _SqliteStore:
         return engine
 
 
-def _check(schema: Schema, recorded: str | None, mode: str) -> None:
-    """Refuse what must not be migrated."""
-    if recorded is not None:
-        from greatseal.db.alembic import revisions
+def _check_known(schema: Schema, recorded: str | None) -> None:
+    """Refuse what a newer release wrote."""
+    if recorded is None:
+        return
+    from greatseal.db.alembic import revisions
 
-        if recorded not in revisions(schema):
-            raise StoreProblem(
-                f"the tables of {schema.feature} are at revision {recorded}, which this release does not know: "
-                f"its newest is {schema.head}; run the newer release, or restore the backup made before it"
-            )
-    if mode == "check":
-        was = recorded or "not there"
-        raise StoreProblem(f"the tables of {schema.feature} are {was}, this release needs {schema.head}: run `greatseal migrate`")
+    if recorded not in revisions(schema):
+        raise StoreProblem(
+            f"the tables of {schema.feature} are at revision {recorded}, which this release does not know: "
+            f"its newest is {schema.head}; run the newer release, or restore the backup made before it"
+        )
 
 
 def _upgrade(store: Store, schema: Schema, recorded: str | None, progress: Progress | None) -> str:

@@ -72,17 +72,21 @@ class PostgresDatabase(DatabaseImpl):
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(config.max_connections)
         self._waiting = 0
+        self._working: set[asyncio.Future[tuple[Any, Writing]]] = set()
+        self._stopping = False
         self._threads = ThreadPoolExecutor(config.max_connections, thread_name_prefix="postgresql")
 
     async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         async with self._slot():
             # Shielded: what commits is told, also when its caller has gone away.
             working = asyncio.ensure_future(self._in_thread(self._committed, fn, args, kwargs))
+            self._working.add(working)
             working.add_done_callback(self._tell)
             result, _ = await asyncio.shield(working)
             return result
 
     def _tell(self, working: "asyncio.Future[tuple[Any, Writing]]") -> None:
+        self._working.discard(working)
         if not working.cancelled() and working.exception() is None:
             self._delivery.tell([working.result()[1]])
 
@@ -96,6 +100,8 @@ class PostgresDatabase(DatabaseImpl):
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """One of the connections, in order of arrival, or Unavailable."""
+        if self._stopping:
+            raise Unavailable("the service stops")
         if self._free.locked():
             if self._waiting >= WAITING:
                 raise Unavailable("too many requests wait for the database", retry_after=1)
@@ -183,6 +189,8 @@ class PostgresDatabase(DatabaseImpl):
             self._idle.pop().close()
 
     async def close(self) -> None:
+        self._stopping = True
+        await asyncio.gather(*self._working, return_exceptions=True)
         await asyncio.to_thread(self._threads.shutdown)
         self._drop_idle()
 
@@ -283,11 +291,7 @@ class PostgresStore:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """See :class:`greatseal.db.migrate.Store`."""
-        try:
-            connection = connect(self._url)
-        except psycopg.Error as error:
-            raise store_problem(error) from error
-        with connection:
+        with connect_first(self._url) as connection:
             connection.execute("SET lock_timeout = 0")
             connection.execute("SET statement_timeout = 0")
             connection.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
@@ -300,6 +304,19 @@ class PostgresStore:
         return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(self._url, connect_timeout=5), poolclass=NullPool)
 
 
+def connect_first(url: str) -> Connection:
+    """A connection, or the StoreProblem that stops the start."""
+    try:
+        connection = connect(url)
+    except psycopg.Error as error:
+        raise store_problem(error) from error
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        connection.close()
+        raise StoreProblem(f"the database has the encoding {encoding}: make it with ENCODING 'UTF8'")
+    return connection
+
+
 def store_problem(error: Exception) -> StoreProblem:
     """One line of libpq's several."""
     return StoreProblem(f"the database cannot be reached: {' '.join(str(error).split())}")
@@ -310,14 +327,7 @@ async def open_postgres(
     config: DatabaseConfig, *, node_id: str, clock: Clock, log: structlog.stdlib.BoundLogger, on_changed: OnChanged
 ) -> AsyncIterator[PostgresDatabase]:
     """Open the database; that it is down now is a :class:`StoreProblem`, later it is Unavailable."""
-    try:
-        first = await asyncio.to_thread(connect, config.url)
-        encoding = first.info.parameter_status("server_encoding")
-        if encoding != "UTF8":
-            first.close()
-            raise StoreProblem(f"the database has the encoding {encoding}: make it with ENCODING 'UTF8'")
-    except psycopg.Error as error:
-        raise store_problem(error) from error
+    first = await asyncio.to_thread(connect_first, config.url)
     database = PostgresDatabase(config, node_id=node_id, clock=clock, delivery=Delivery(on_changed, log))
     database._give_back(first)  # noqa: SLF001 - its own maker
     try:

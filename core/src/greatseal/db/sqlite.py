@@ -24,11 +24,14 @@ OLDEST = (3, 35, 0)
 """The first SQLite with RETURNING."""
 SCANS = 2
 """Threads for scans, each with a connection."""
+READER_BUSY = 0.5
+"""Seconds that a reader waits, which it only has to while another process recovers the file: rows are read on the event loop."""
 
 
 def connect(path: Path, *, reading: bool = False) -> sqlite3.Connection:
     """A connection whose transactions are begun by hand. A commit is on the disk when it returns."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=BUSY / 1000)
+    timeout = READER_BUSY if reading else BUSY / 1000
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=timeout)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")

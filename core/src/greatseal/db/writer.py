@@ -66,7 +66,9 @@ class Writer:
 
     async def write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Hand the function over and wait for its commit."""
-        if self._stopping or self._queue.qsize() >= WAITING:
+        if self._stopping:
+            raise Unavailable("the service stops")
+        if self._queue.qsize() >= WAITING:
             raise Unavailable("too many writes are waiting", retry_after=1)
         call = Call(fn, args, kwargs, self._loop.create_future())
         self._queue.put(call)

@@ -15,10 +15,10 @@ import pytest
 __all__ = ["Cluster", "absent", "postgres_cluster", "postgres_url"]
 
 VERSIONS = Path("/usr/lib/postgresql")
+# Without fsync a power cut may lose commits; the death of every process does not.
 SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_connections": "60",
     "shared_buffers": "16MB",

@@ -1,0 +1,259 @@
+"""What only PostgreSQL does: conflicts that are repeated, connections that are lost or all in use."""
+
+import asyncio
+import signal
+import threading
+
+import psycopg
+import pytest
+from sqlalchemy import Column, MetaData, func, insert, select, update
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.store import Refuse
+from greatseal.db import postgres
+from greatseal.db.config import StoreProblem
+from greatseal.db.core_tables import audit
+from greatseal.db.migrate import ensure
+from greatseal.db.tables import Id, Serial, State, param, table
+from greatseal.testing.postgres import Cluster, find_binaries
+from greatseal.testing.store import make_tables, open_test_database
+
+metadata = MetaData()
+entry = table("t_entry", metadata, State.OWNED, Column("id", Serial, primary_key=True), Column("name", Id, nullable=False, unique=True))
+account = table("t_account", metadata, State.OWNED, Column("name", Id, primary_key=True), Column("sum", Serial, nullable=False))
+
+WRITE = insert(entry).values(name=param("name"))
+NAMES = select(entry.c.name).order_by(entry.c.id)
+MANY = select(func.count().label("many")).select_from(entry)
+OPEN = insert(account).values(name=param("name"), sum=0)
+ADD = update(account).where(account.c.name == param("name")).values(sum=account.c.sum + 1)
+SUMS = select(account.c.sum).order_by(account.c.name)
+EVENTS = select(func.count().label("many")).select_from(audit)
+
+
+@pytest.fixture
+def url(postgres_url):
+    make_tables(postgres_url, metadata)
+    return postgres_url
+
+
+@pytest.fixture
+async def database(url):
+    async with open_test_database(url) as opened:
+        yield opened
+
+
+def write_entry(tx, name):
+    tx.run(WRITE, name=name)
+    return name
+
+
+async def names(database):
+    return [row.name for row in await database.read(lambda tx: tx.all(NAMES))]
+
+
+async def test_f10_a_function_that_lost_a_conflict_runs_again_with_its_events_and_promises_started_again(database):
+    """Both look before either writes: one of them has to see the other's entry in the end."""
+    barrier, runs, after = threading.Barrier(2), [], []
+
+    def look_and_write(tx, name):
+        many = tx.one(MANY).many
+        runs.append(name)
+        if runs.count(name) == 1:
+            barrier.wait(30)
+        tx.audit(AuditEvent(event_type="look", service="ca"))
+        tx.after_commit(lambda: after.append(name))
+        write_entry(tx, name)
+        return many
+
+    seen = await asyncio.gather(database.write(look_and_write, "a"), database.write(look_and_write, "b"))
+
+    assert sorted(seen) == [0, 1]
+    assert len(runs) > 2
+    assert sorted(after) == ["a", "b"]
+    assert (await database.read(lambda tx: tx.one(EVENTS))).many == 2
+
+
+async def test_f10_a_refusal_does_not_stand_on_a_state_that_never_was(database):
+    """A refusal is repeated too when what it read was not serializable with what others committed."""
+    await database.write(lambda tx: [tx.run(OPEN, name=name) for name in ("a", "b")])
+    barrier, runs = threading.Barrier(2), []
+
+    def crosswise(tx, mine, others):
+        total = sum(row.sum for row in tx.all(SUMS))
+        runs.append(mine)
+        if runs.count(mine) == 1:
+            barrier.wait(30)
+        tx.run(ADD, name=others)
+        if total:
+            raise Refuse(BadRequest("there was a sum"), [AuditEvent(event_type="refused", service="ca")])
+
+    answers = await asyncio.gather(database.write(crosswise, "a", "b"), database.write(crosswise, "b", "a"), return_exceptions=True)
+
+    assert sorted(type(answer).__name__ for answer in answers) == ["BadRequest", "NoneType"]
+    assert (await database.read(lambda tx: tx.one(EVENTS))).many == 1
+
+
+async def test_f10_a_deadlock_is_repeated(database):
+    await database.write(lambda tx: [tx.run(OPEN, name=name) for name in ("a", "b")])
+    barrier, runs = threading.Barrier(2), []
+
+    def add_both(tx, first, second):
+        tx.run(ADD, name=first)
+        runs.append(first)
+        if runs.count(first) == 1:
+            barrier.wait(30)
+        tx.run(ADD, name=second)
+
+    await asyncio.gather(database.write(add_both, "a", "b"), database.write(add_both, "b", "a"))
+
+    assert [row.sum for row in await database.read(lambda tx: tx.all(SUMS))] == [2, 2]
+
+
+async def test_f10_a_lost_race_of_plain_inserts_is_the_callers_in_bounded_time(database):
+    answers = await asyncio.gather(*(database.write(write_entry, "same") for _ in range(10)), return_exceptions=True)
+
+    assert sorted(type(answer).__name__ for answer in answers) == ["UniqueViolation"] * 9 + ["str"]
+
+
+async def test_f11_with_all_connections_in_use_callers_queue_and_then_are_unavailable(url, monkeypatch):
+    async with open_test_database(url, max_connections=2) as database:
+        entered, release = threading.Semaphore(0), threading.Event()
+
+        def hold(_tx):
+            entered.release()
+            assert release.wait(30)
+
+        holding = [asyncio.ensure_future(database.write(hold)) for _ in range(2)]
+        for _ in holding:
+            await asyncio.to_thread(entered.acquire, timeout=30)
+
+        queued = asyncio.ensure_future(database.write(write_entry, "queued"))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(postgres, "QUEUE_SECONDS", 0.01)
+        with pytest.raises(Unavailable, match="no database connection"):
+            await database.write(write_entry, "impatient")
+        monkeypatch.setattr(postgres, "WAITING", 1)
+        with pytest.raises(Unavailable, match="too many"):
+            await database.read(lambda tx: tx.all(NAMES))
+
+        release.set()
+        assert await queued == "queued"
+        await asyncio.gather(*holding)
+        assert await names(database) == ["queued"]
+
+
+async def test_f11_many_more_callers_than_connections_all_get_through(url):
+    async with open_test_database(url, max_connections=2) as database:
+        await asyncio.gather(*(database.write(write_entry, str(number)) for number in range(60)))
+
+        assert len(await names(database)) == 60
+
+
+def end_session(tx, url):
+    """Cut the connection under a transaction, as a server or a firewall would."""
+    pid = tx.one(select(func.pg_backend_pid().label("pid"))).pid
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+
+
+async def test_f09_a_connection_lost_before_the_commit_is_replaced_and_the_function_runs_again(database, url):
+    runs = []
+
+    def lose_the_first(tx):
+        runs.append(1)
+        if len(runs) == 1:
+            end_session(tx, url)
+        return write_entry(tx, "once")
+
+    assert await database.write(lose_the_first) == "once"
+    assert len(runs) == 2
+    assert await names(database) == ["once"]
+
+
+async def test_f09_a_connection_lost_while_it_commits_is_unavailable_and_not_repeated(database, url):
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(
+            "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$"
+        )
+        other.execute(
+            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON t_entry DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()"
+        )
+    runs, after = [], []
+
+    def write(tx):
+        runs.append(1)
+        tx.after_commit(lambda: after.append(1))
+        write_entry(tx, "unknown")
+
+    with pytest.raises(Unavailable) as caught:
+        await database.write(write)
+
+    assert "LostCommit" in caught.value.cause
+    assert (len(runs), after) == (1, [])
+    assert (await database.healthy()).ok
+
+
+async def test_f09_a_server_that_goes_and_comes_back_needs_no_restart_of_ours(tmp_path_factory, postgres_cluster):
+    folder = tmp_path_factory.mktemp("pg")
+    for parent in (folder, *folder.parents[:3]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    binaries = find_binaries()
+    assert binaries is not None
+    cluster = Cluster(binaries, folder)
+    cluster.start()
+    try:
+        url = cluster.make()
+        make_tables(url, metadata)
+        async with open_test_database(url) as database:
+            await asyncio.gather(*(database.write(write_entry, str(number)) for number in range(10)))
+
+            await asyncio.to_thread(cluster.stop, signal.SIGQUIT)
+            with pytest.raises(Unavailable) as caught:
+                await database.write(write_entry, "down")
+            with pytest.raises(Unavailable):
+                await names(database)
+            assert not (await database.healthy()).ok
+            assert caught.value.headers["Retry-After"]
+
+            await asyncio.to_thread(cluster.start)
+            await asyncio.gather(*(database.write(write_entry, f"again-{number}") for number in range(10)))
+            assert len(await names(database)) == 20
+    finally:
+        cluster.stop()
+
+
+async def test_a_caller_who_went_away_does_not_stop_what_the_commit_has_to_tell(url):
+    told, entered, release = [], threading.Event(), threading.Event()
+
+    def slow(tx):
+        entered.set()
+        assert release.wait(30)
+        tx.changed("entry", write_entry(tx, "e1"))
+
+    async with open_test_database(url, on_changed=told.extend) as database:
+        caller = asyncio.ensure_future(database.write(slow))
+        await asyncio.to_thread(entered.wait, 30)
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+        release.set()
+
+    assert told == [("entry", "e1")]
+
+
+async def test_a_server_that_cannot_be_reached_is_one_line_without_the_password():
+    with pytest.raises(StoreProblem) as caught:
+        ensure("postgresql://someone:hunter2@127.0.0.1:1/nothing?connect_timeout=2", [], "auto")
+
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_database_of_another_encoding_is_refused(postgres_cluster):
+    postgres_cluster.query("CREATE DATABASE latin ENCODING 'SQL_ASCII' TEMPLATE template0")
+
+    with pytest.raises(StoreProblem, match="SQL_ASCII"):
+        async with open_test_database(postgres_cluster.url("latin")):
+            """Not reached."""

@@ -1,0 +1,87 @@
+"""Single use of keys that come from outside (architecture 5)."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import MetaData, func, select
+
+from greatseal.clock import FakeClock
+from greatseal.db.core_tables import strike
+from greatseal.kernel.strikes import PORTION, StrikesImpl, forget_expired
+from greatseal.testing.store import open_test_database
+
+metadata = MetaData()
+SECOND = 1_000_000
+COUNT = select(func.count().label("many")).select_from(strike)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+async def database(database_url, clock):
+    async with open_test_database(database_url, clock=clock) as opened:
+        yield opened
+
+
+async def test_of_fifty_uses_of_one_key_one_is_the_first(database, clock):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+
+    answers = await asyncio.gather(*(database.write(lambda tx: strikes.once(tx, "jti", "a", until)) for _ in range(50)))
+
+    assert sum(answers) == 1
+
+
+async def test_kinds_and_keys_do_not_meet(database, clock):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+
+    for kind, key in (("jti", "a"), ("jti", "b"), ("nonce", "a")):
+        assert await database.write(strikes.once, kind, key, until)
+
+
+async def test_a_key_is_free_again_when_its_time_has_passed(database, clock):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    assert await database.write(strikes.once, "jti", "a", until)
+
+    clock.advance(60)
+    assert not await database.write(strikes.once, "jti", "a", until)
+    clock.advance(0.000001)
+    assert await database.write(strikes.once, "jti", "a", until + 60 * SECOND)
+    assert not await database.write(strikes.once, "jti", "a", until + 60 * SECOND)
+
+
+async def test_expired_strikes_are_deleted_in_portions_and_others_stay(database, clock):
+    strikes, now = StrikesImpl(clock), clock.now()
+
+    def fill(tx):
+        for number in range(PORTION + 5):
+            strikes.once(tx, "jti", str(number), now + SECOND)
+        strikes.once(tx, "jti", "stays", now + 60 * SECOND)
+
+    await database.write(fill)
+    clock.advance(2)
+
+    assert await forget_expired(database) == PORTION + 5
+    assert (await database.read(lambda tx: tx.one(COUNT))).many == 1
+
+
+def test_in_memory_a_key_is_seen_until_its_time_has_passed(clock):
+    strikes, until = StrikesImpl(clock), clock.now() + SECOND
+
+    assert [strikes.seen("jti", "a", until) for _ in range(3)] == [False, True, True]
+    clock.advance(1.5)
+    assert [strikes.seen("jti", "a", until + SECOND) for _ in range(2)] == [False, True]
+
+
+def test_memory_is_bounded_and_forgets_first_what_expires_first(clock):
+    strikes, now = StrikesImpl(clock, size=3), clock.now()
+    for key, seconds in (("late", 90), ("soon", 10), ("later", 95)):
+        strikes.seen("jti", key, now + seconds * SECOND)
+
+    strikes.seen("jti", "new", now + 50 * SECOND)
+
+    assert len(strikes._seen) == 3
+    assert [strikes.seen("jti", key, now + 60 * SECOND) for key in ("late", "later", "new")] == [True] * 3
+    assert strikes.seen("jti", "soon", now + 60 * SECOND) is False
