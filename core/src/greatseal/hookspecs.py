@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import click
 
     from greatseal.api.acme import AccountBinding, ChallengeValidator
+    from greatseal.api.clients import ClientAuthMethod, ClientResolver
     from greatseal.api.declarations import (
         Check,
         EventType,
@@ -26,20 +27,25 @@ if TYPE_CHECKING:
         PermissionName,
         Reads,
         Schema,
+        ScopeDefinition,
         Welcome,
     )
+    from greatseal.api.directory import Directory
     from greatseal.api.http import AuthScheme, Discovery, Route
+    from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
     from greatseal.api.services import ServiceKey
+    from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
     from greatseal.host import Host
 
 hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
-    "account_bindings", "audit_events", "auth_schemes", "challenge_validators", "checks", "commands", "discovery", "finalize_checks",
-    "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "permissions", "routes", "san_injectors", "schemas", "services",
-    "settings", "verify", "welcome",
+    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
+    "client_auth_methods", "client_resolvers", "commands", "credential_stores", "directories", "discovery", "finalize_checks",
+    "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "login_options", "password_changers",
+    "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -87,6 +93,61 @@ def key_stores(host: "Host") -> "Sequence[KeyStore]":
 @hookspec
 def auth_schemes(host: "Host") -> "Sequence[AuthScheme]":
     """Schemes, keyed by the rule class that they serve. One for each rule; a route whose rule has none stops the start."""
+
+
+@hookspec
+def authenticators(host: "Host") -> "Sequence[Authenticator[Any]]":
+    """Who proves people by credentials, keyed by ``name`` and asked in the order of the configuration."""
+
+
+@hookspec
+def login_options(host: "Host") -> "Sequence[LoginOptions]":
+    """Ways to sign in besides the password form, keyed by ``name``."""
+
+
+@hookspec
+def password_changers(host: "Host") -> "Sequence[PasswordChanger]":
+    """Who changes an expired password, keyed by ``name``."""
+
+
+@hookspec
+def credential_stores(host: "Host") -> "Sequence[CredentialStore]":
+    """Where one-time-code secrets and passkeys live, keyed by ``name``; the first that is a user's home is used."""
+
+
+@hookspec
+def directories(host: "Host") -> "Sequence[Directory]":
+    """Sources of users and groups, keyed by ``name``: the STATIC tier is asked first, each in the order of the configuration."""
+
+
+@hookspec
+def claims(host: "Host") -> "Sequence[ClaimsProvider]":
+    """Who knows claims of subjects, keyed by ``name``; for each claim the first that has a value decides."""
+
+
+@hookspec
+def client_auth_methods(host: "Host") -> "Sequence[ClientAuthMethod[Any]]":
+    """Ways in which OAuth clients prove themselves, keyed by ``method``. A method that nobody provides is unknown."""
+
+
+@hookspec
+def client_resolvers(host: "Host") -> "Sequence[ClientResolver]":
+    """Clients that are no row of the registry, keyed by ``name``."""
+
+
+@hookspec
+def grants(host: "Host") -> "Sequence[Grant[Any]]":
+    """Grants of the token endpoint, keyed by ``grant_type``."""
+
+
+@hookspec
+def grant_checks(host: "Host") -> "Sequence[GrantCheck]":
+    """Policy over who gets what, keyed by ``name`` and run in the order of the names."""
+
+
+@hookspec
+def scopes() -> "Sequence[ScopeDefinition]":
+    """System scopes that the plugin brings: made at the first start, and not to be edited or deleted."""
 
 
 @hookspec

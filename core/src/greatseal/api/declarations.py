@@ -114,3 +114,11 @@ class PermissionName(msgspec.Struct, frozen=True):
 
     name: str
     summary: str
+
+
+class ScopeDefinition(msgspec.Struct, frozen=True):
+    """A scope that OAuth clients may ask for, and the claims that it releases (OpenID Connect Core s5.4)."""
+
+    name: str
+    description: str
+    claims: tuple[str, ...] = ()

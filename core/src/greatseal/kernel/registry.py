@@ -7,9 +7,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
+from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
+from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
 
 T = TypeVar("T")
 
@@ -25,6 +29,16 @@ class Point(msgspec.Struct, frozen=True):
 POINTS = (
     Point("key_stores", KeyStore, lambda one: one.name),
     Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__),
+    Point("authenticators", Authenticator, lambda one: one.name),
+    Point("login_options", LoginOptions, lambda one: one.name),
+    Point("password_changers", PasswordChanger, lambda one: one.name),
+    Point("credential_stores", CredentialStore, lambda one: one.name),
+    Point("directories", Directory, lambda one: one.name),
+    Point("claims", ClaimsProvider, lambda one: one.name),
+    Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),
+    Point("client_resolvers", ClientResolver, lambda one: one.name),
+    Point("grants", Grant, lambda one: one.grant_type),
+    Point("grant_checks", GrantCheck, lambda one: one.name),
     Point("challenge_validators", ChallengeValidator, lambda one: one.type),
     Point("account_bindings", AccountBinding, lambda one: one.member),
     Point("finalize_checks", FinalizeCheck, lambda one: one.name),
