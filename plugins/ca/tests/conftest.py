@@ -94,10 +94,10 @@ ACCOUNT = AccountView(id="account-1", url="https://ca.example/acme/account/accou
 
 @pytest.fixture
 def open_desk(start_service, make_csr):
-    """``await open_desk(ca=..., profiles=..., clock=...)``."""
+    """``await open_desk("more", "features", ca=..., profiles=..., clock=...)``."""
 
-    async def start(**sections) -> Desk:
-        return Desk(await start_service("ca", **sections), make_csr)
+    async def start(*features: str, **sections) -> Desk:
+        return Desk(await start_service("ca", *features, **sections), make_csr)
 
     return start
 

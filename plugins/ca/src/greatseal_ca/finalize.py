@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-import orjson
+import msgspec
 
 from greatseal.api.acme import Identifier, Unauthorized
 from greatseal.api.issuance import Finalization, FinalizeCheck
@@ -56,7 +56,7 @@ class AuthHook(FinalizeCheck):
         }
         try:
             answer = await self._scripts.run(
-                own.auth_hook.absolute(), env={}, stdin=orjson.dumps(question), timeout=own.auth_hook_timeout_secs
+                own.auth_hook.absolute(), env={}, stdin=msgspec.json.encode(question), timeout=own.auth_hook_timeout_secs
             )
         except OSError as error:
             raise Internal(cause=f"auth_hook {own.auth_hook} cannot be run: {error}") from None
