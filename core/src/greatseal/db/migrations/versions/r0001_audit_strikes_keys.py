@@ -28,6 +28,7 @@ def upgrade() -> None:
         sa.Column("key", Text(), nullable=False),
         sa.Column("until", Moment(), nullable=False),
         sa.PrimaryKeyConstraint("kind", "key"),
+        sqlite_with_rowid=False,  # one tree to write for each strike instead of two
     )
     op.create_index("ix_core_strike_until", "core_strike", ["until"])
     op.create_table(
