@@ -1,14 +1,20 @@
 """Guarded connections, beyond what attackers try (tests/security)."""
 
 import asyncio
+import contextlib
+import re
+import socket
 import ssl
 from collections.abc import AsyncIterator
 
 import pytest
 import trustme
+from hypothesis import example, given
+from hypothesis import strategies as st
+from yarl import URL
 
 from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
-from greatseal.net import AddressPolicy, Blocked, fetch, open_connection
+from greatseal.net import AddressPolicy, Blocked, fetch, open_connection, outbound
 from greatseal.testing.resolver import FakeResolver
 
 ANY = AddressPolicy(allow_private=True)
@@ -70,6 +76,18 @@ async def test_the_next_address_is_tried_when_one_refuses(port: int) -> None:
 
     async with open_connection("a.example", port, resolver=resolver, policy=ANY) as peer:
         assert peer.address == "127.0.0.1"
+
+
+async def test_a_silent_address_does_not_eat_the_time_of_the_next(port: int) -> None:
+    with socket.create_server(("127.0.0.3", port), backlog=0), contextlib.ExitStack() as waiting:
+        for _ in range(3):  # a full queue: the kernel answers no more
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.3", port))
+        resolver = FakeResolver({"a.example": ["127.0.0.3", "127.0.0.1"]})
+
+        async with open_connection("a.example", port, resolver=resolver, policy=ANY, seconds=1) as peer:
+            assert peer.address == "127.0.0.1"
 
 
 async def test_a_failure_lists_every_address_that_was_tried(unused_tcp_port: int) -> None:
@@ -194,3 +212,47 @@ async def test_fetch_takes_no_redirect_when_none_is_allowed() -> None:
             await fetch(url, resolver=resolver, policy=ANY, redirects=0)
 
     assert resolver.asked == [("A", "a.example")]
+
+
+PIECES = [
+    "http:",
+    "https:",
+    "ftp:",
+    "/",
+    "//",
+    "@",
+    ":",
+    "80",
+    "81",
+    "a.example",
+    "[::1]",
+    "[",
+    "]",
+    "%31",
+    "%00",
+    "..",
+    "?",
+    "#",
+    "\\",
+    "\t",
+]
+PLAIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(80|443)?)?([/?][!-~]*)?", re.IGNORECASE)
+
+
+def followed(location: str) -> str | None:
+    trail = outbound._Trail("http://o.example/x", 1.0)
+    try:
+        target = outbound._follow(URL("http://o.example/x"), location, trail)
+        outbound._check_hop(target, {80, 443}, trail)
+    except IncorrectResponse:
+        return None
+    return str(target)
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=8).map("".join))
+@example("http://a.example:80#@b.example:81/")
+@example("http://a.example:80?@b.example:81/")
+def test_any_location_is_refused_or_leads_to_one_plain_place(location: str) -> None:
+    target = followed(location)
+
+    assert target is None or PLAIN.fullmatch(target)
