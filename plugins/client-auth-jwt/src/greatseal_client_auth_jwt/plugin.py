@@ -1,0 +1,5 @@
+"""client-auth-jwt."""
+
+
+class Plugin:
+    """client-auth-jwt."""

@@ -1,0 +1,5 @@
+"""The identity provider."""
+
+
+class Plugin:
+    """The identity provider."""

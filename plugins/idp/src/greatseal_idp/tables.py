@@ -1,0 +1,173 @@
+"""Clients, scopes, consents and sessions are replicated; codes, requests and refresh families belong to the node that made them."""
+
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint
+
+from greatseal.api.declarations import Schema
+from greatseal.db.tables import Blob, Collection, Document, Flag, Id, Moment, Sealed, Serial, State, Text, table
+
+metadata = MetaData()
+
+client = table(
+    "idp_client",
+    metadata,
+    State.REPLICATED,
+    Column("client_id", Id, primary_key=True),
+    Column("client_name", Text, nullable=False),
+    Column("token_endpoint_auth_method", Text, nullable=False),
+    Column("redirect_uris", Document, nullable=False),
+    Column("scopes", Document, nullable=False),
+    Column("grant_types", Document, nullable=False),
+    Column("secret_form", Text),
+    Column("secret_digest", Blob),
+    Column("secret_sealed", Sealed),
+    Column("jwks_uri", Text),
+    Column("jwks", Document),
+    Column("tls_client_certificate_sha256", Text),
+    Column("kerberos_principal", Text),
+    Column("kerberos_principal_pattern", Text),
+    Column("kerberos_hbac_service", Text),
+    Column("spiffe_id", Text),
+    Column("workload_type", Text),
+    Column("allow_token_exchange_actor", Flag, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("more", Document, nullable=False),  # members without a column: post_logout_redirect_uris, backchannel_logout_uri, ...
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+)
+CLIENT = Collection("idp_client", client)
+
+scope = table(
+    "idp_scope",
+    metadata,
+    State.REPLICATED,
+    Column("name", Id, primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("claims", Document, nullable=False),
+    Column("is_system", Flag, nullable=False),
+)
+SCOPE = Collection("idp_scope", scope)
+
+session = table(
+    "idp_session",
+    metadata,
+    State.REPLICATED,
+    Column("id", Id, primary_key=True),
+    Column("digest", Blob, nullable=False, unique=True),  # SHA-256 of the cookie's value
+    Column("subject", Text, nullable=False),
+    Column("username", Text, nullable=False),
+    Column("realm", Text, nullable=False),
+    Column("groups", Document, nullable=False),
+    Column("amr", Document, nullable=False),
+    Column("acr", Text),
+    Column("auth_time", Moment, nullable=False),
+    Column("remote", Text, nullable=False),
+    Column("user_agent", Text),
+    Column("upstream", Document),
+    Column("clients", Document, nullable=False),  # client ids that got an ID token in it: whom a logout is told
+    Column("created_at", Moment, nullable=False),
+    Column("last_seen_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Index("idp_session_subject", "subject"),
+    Index("idp_session_end", "expires_at"),
+)
+SESSION = Collection("idp_session", session)
+
+consent = table(
+    "idp_consent",
+    metadata,
+    State.REPLICATED,
+    Column("id", Id, primary_key=True),  # SHA-256 of subject, NUL, client id
+    Column("subject", Text, nullable=False),
+    Column("client_id", Id, nullable=False),
+    Column("scopes", Document, nullable=False),
+    Column("granted_at", Moment, nullable=False),
+    Index("idp_consent_client", "client_id"),
+)
+CONSENT = Collection("idp_consent", consent)
+
+authorization = table(
+    "idp_authorization",
+    metadata,
+    State.OWNED,
+    Column("digest", Blob, primary_key=True),  # SHA-256 of the handle
+    Column("kind", Text, nullable=False),  # pushed (a request_uri) or pending (waits for sign-in or consent)
+    Column("client_id", Id, nullable=False),
+    Column("session_id", Id),
+    Column("subject", Text),
+    Column("parameters", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+    Column("used_at", Moment),
+)
+"""Authorization requests that wait: pushed ones, and those before a sign-in or a consent."""
+
+code = table(
+    "idp_code",
+    metadata,
+    State.OWNED,
+    Column("digest", Blob, primary_key=True),  # SHA-256 of the code; also the origin under which all it gave is revoked
+    Column("client_id", Id, nullable=False),
+    Column("redirect_uri", Text, nullable=False),
+    Column("code_challenge", Text),
+    Column("subject", Text, nullable=False),
+    Column("session_id", Id),
+    Column("scopes", Document, nullable=False),
+    Column("nonce", Text),
+    Column("claims", Document),
+    Column("auth_time", Moment, nullable=False),
+    Column("amr", Document, nullable=False),
+    Column("acr", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+    Column("used_at", Moment),
+)
+
+family = table(
+    "idp_family",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("client_id", Id, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("session_id", Id),
+    Column("origin", Blob),
+    Column("scopes", Document, nullable=False),
+    Column("granted", Document, nullable=False),  # what a refresh needs: authentication, claims, audiences
+    Column("generation", Serial, nullable=False),
+    Column("rotated_at", Moment, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("idle_expires_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+    Column("revoked_at", Moment),
+    Index("idp_family_subject", "subject"),
+    Index("idp_family_client", "client_id"),
+    Index("idp_family_session", "session_id"),
+    Index("idp_family_origin", "origin"),
+)
+
+revoked = table(
+    "idp_revoked",
+    metadata,
+    State.APPEND_ONLY,
+    Column("kind", Text, nullable=False),  # jti, family, origin, session
+    Column("value", Text, nullable=False),
+    Column("until", Moment, nullable=False, index=True),
+    PrimaryKeyConstraint("kind", "value"),
+)
+"""What was revoked before its time, until the last token of it has expired; a snapshot of it is checked with every token."""
+
+notification = table(
+    "idp_notification",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("client_id", Id, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("session_id", Id),
+    Column("attempts", Serial, nullable=False),
+    Column("due_at", Moment, nullable=False, index=True),
+    Column("expires_at", Moment, nullable=False),
+)
+"""Back-channel logout notifications that are still to be delivered."""
+
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0001")

@@ -1,0 +1,5 @@
+"""users-file."""
+
+
+class Plugin:
+    """users-file."""
