@@ -202,6 +202,15 @@ async def test_s074_urls_come_from_the_configuration_and_addresses_from_the_conn
     assert answer.json == {"url": "https://id.example.org/a?x=%2F&y", "remote": "127.0.0.1", "host": "evil.example"}
 
 
+@pytest.mark.parametrize("target", [b"/a\xff", b"/a?x=\xff", b"/a?x=\xc3\xa9", b"/\xe2\x80\xae"])
+async def test_a_target_that_is_not_ascii_leads_nowhere(serve, target):
+    answer, _ = await (await serve([Route("GET", "/a", echo_call)])).say(
+        b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    )
+
+    assert answer.status in {400, 404}
+
+
 async def test_s074_absolute_form_is_no_path(serve):
     served = await serve([Route("GET", "/a", echo_call)])
 
@@ -252,8 +261,8 @@ async def test_a_query_parameter_counts_once(serve):
 
     served = await serve([Route("GET", "/a", query)])
 
-    assert (await served.ask("GET", "/a?x=1%2B+&y=&z")).json == {"x": "1+ ", "y": "", "z": ""}
-    for bad in ("x=1&x=1", "x=%ff", "&".join(f"p{n}=" for n in range(101))):
+    assert (await served.ask("GET", "/a?x=1%2B+&y=&z")).json == {"x": "1+ "}
+    for bad in ("x=1&x=1", "x=%ff", "&".join(f"p{n}" for n in range(1001))):
         assert (await served.ask("GET", f"/a?{bad}")).status == 400
 
 

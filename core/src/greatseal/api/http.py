@@ -73,7 +73,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer: bytes with a status and headers. A header may repeat, so they are pairs."""
+    """An answer: bytes with a status and headers. A header may repeat, so they are pairs.
+
+    It is sent with ``Cache-Control: no-store`` unless its headers say otherwise; length, date and connection headers are not its own.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -158,8 +161,8 @@ class Call(Protocol):
         """The path parameters, decoded."""
 
     @property
-    def query(self) -> Mapping[str, str]:
-        """The query parameters; one that was given twice raises BadRequest."""
+    def query(self) -> Parameters:
+        """The query parameters."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -185,7 +188,10 @@ class Call(Protocol):
         """The caller as the class that the route's scheme returns."""
 
     async def raw(self) -> bytes:
-        """The body within `[server] max_body_bytes`, else PayloadTooLarge."""
+        """The body, inflated, within `[server] max_body_bytes`.
+
+        Raises UnsupportedMediaType, PayloadTooLarge, RequestTimeout, and BadRequest for broken framing.
+        """
 
     async def body(self, kind: type[T]) -> T:
         """The body as strict JSON decoded into ``kind``; BadRequest names the member that does not fit."""
@@ -198,7 +204,12 @@ HandlerFunction = Callable[[Any], Awaitable[Reply]]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest. ``summary`` is for the reference."""
+    """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest. ``summary`` is for the reference.
+
+    The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}``. Percent-encoding is taken
+    off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly that. A GET route
+    answers HEAD too, unless HEAD has a route; routes of style ``acme`` answer CORS preflights.
+    """
 
     method: str
     path: str
@@ -207,7 +218,7 @@ class Route(msgspec.Struct, frozen=True):
     auth: Rule = Anonymous()
     listener: ListenerName = "main"
     content_types: tuple[str, ...] = ("application/json",)
-    """Media types of a body; checked only where there is one."""
+    """Media types of a body, checked when it is read and only where there is one; empty: any."""
     summary: str = ""
 
 
@@ -221,7 +232,7 @@ class AuthScheme(ABC):
         """Called once per request before the handler. Raises a Problem to refuse."""
 
     def finish(self, call: Call, reply: Reply) -> Reply:
-        """Called with every reply of a guarded route, refusals too; may add headers."""
+        """Called with every reply of a guarded route, refusals too, also those of :meth:`authenticate`; may add headers."""
         return reply
 
 

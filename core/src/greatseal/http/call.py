@@ -1,13 +1,12 @@
 """A request as handlers see it (:class:`greatseal.api.http.Call`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeVar
-from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
 
-from greatseal.api.http import Caller, Connection, Route
+from greatseal.api.http import Caller, Connection, Parameters, Route
 from greatseal.api.problems import BadRequest
 from greatseal.http.body import read_body
 from greatseal.http.connection import ConnectionState, TrustedProxies, peer_of
@@ -15,8 +14,6 @@ from greatseal.jose.strict import decode_json
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Caller)
-
-MAX_QUERY_FIELDS = 100
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -41,7 +38,7 @@ class HttpCall:
         self._authenticated: Caller | None = None
         self._body: bytes | None = None
         self._replaced: bytes | None = None
-        self._query: dict[str, str] | None = None
+        self._query: Parameters | None = None
         self._connection: ConnectionState | None = None
 
     @property
@@ -49,9 +46,9 @@ class HttpCall:
         return self.http.headers
 
     @property
-    def query(self) -> Mapping[str, str]:
+    def query(self) -> Parameters:
         if self._query is None:
-            self._query = single(query_pairs(self._target.partition("?")[2]))
+            self._query = Parameters.parse(self._target.partition("?")[2].encode())
         return self._query
 
     @property
@@ -105,7 +102,7 @@ class HttpCall:
         except ValueError as error:
             raise BadRequest(f"the body is not valid JSON: {error}") from None
         try:
-            return msgspec.convert(value, kind)
+            return msgspec.convert(value, kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise BadRequest(f"the body does not fit: {readable(str(error))}") from None
 
@@ -115,22 +112,6 @@ class HttpCall:
     @property
     def _peer(self) -> str:
         return peer_of(self.http.get_extra_info("peername"))
-
-
-def query_pairs(query: str) -> Sequence[tuple[str, str]]:
-    """The fields of a query string in order. Raises BadRequest for what is not UTF-8, and for too many."""
-    try:
-        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MAX_QUERY_FIELDS)
-    except ValueError:
-        raise BadRequest(f"the query is not UTF-8 or has more than {MAX_QUERY_FIELDS} parameters") from None
-
-
-def single(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Parameters of which each may be given once (RFC 6749 s3.1)."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise BadRequest("a parameter is given twice")
-    return found
 
 
 def readable(message: str) -> str:

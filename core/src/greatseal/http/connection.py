@@ -10,7 +10,7 @@ from multidict import CIMultiDictProxy
 UNIX = "unix"
 """In ``trusted_proxies``: whoever can connect to the Unix socket of the listener is a trusted proxy."""
 
-_FOR = re.compile(r'for=(?:"([^"]*)"|([^;,\s"]+))', re.IGNORECASE)
+_FOR = re.compile(r'(?<![\w-])for=(?:"([^"]*)"|([^;,\s"]+))', re.IGNORECASE)
 _HOPS = 32
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -92,6 +92,8 @@ class Dispatcher:
         return response
 
     def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
+        if not target.isascii():
+            return Match(None, {}, {}), target
         match = self._table.find(method, target.partition("?")[0])
         if match.value is None and not match.allowed and self._prefix and target.startswith(f"{self._prefix}/"):
             stripped = target[len(self._prefix) :]
