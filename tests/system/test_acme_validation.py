@@ -1,8 +1,9 @@
 """The validation queue and the settling of finalizations: nothing is lost, nothing happens twice."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import aiohttp
 import pytest
@@ -13,6 +14,8 @@ from system.acme_validators import Gate, installed
 
 from greatseal.api.services import CHALLENGES
 from greatseal.testing.service import document, serve
+from greatseal_acme import tables as t
+from greatseal_acme.finalize import FinalizeRequest
 
 
 @pytest.fixture
@@ -71,9 +74,7 @@ async def test_ca_085_decisions_at_the_same_instant_see_each_other(lab):
 
 
 async def processing(site):
-    from greatseal_acme.tables import challenge
-
-    rows = select(challenge.c.id).where(challenge.c.status == "processing").order_by(challenge.c.id)
+    rows = select(t.challenge.c.id).where(t.challenge.c.status == "processing").order_by(t.challenge.c.id)
     return [row.id for row in await site.service.host("acme").db.read(lambda tx: tx.all(rows))]
 
 
@@ -146,8 +147,6 @@ async def test_a_claimed_order_is_settled_after_a_restart(config):
 
 async def claim(site, client, ready):
     """What finalize does up to the claim; the process ends there."""
-    from greatseal_acme.finalize import FinalizeRequest
-
     acme = site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme"))
     account = await acme.accounts.find(client.kid.rpartition("/")[2])
     order = await acme.orders.get(ready.location.rpartition("/")[2], account)
@@ -169,3 +168,50 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
     assert decided["status"] == "invalid"
     assert (await client.post(url)).json["status"] == "deactivated"
     assert (await client.post(place)).json["status"] == "invalid"
+
+
+async def test_ca_103_a_cascade_that_fails_is_rolled_back_and_tried_again(start_service, feature, tmp_path, monkeypatch):
+    monkeypatch.setattr("greatseal_acme.validation.RETRY_SECONDS", 0.05)
+    path = tmp_path / "shared.db"
+    async with acme_site(start_service, feature, database=f"sqlite:///{path}") as site:
+        client, gate = await site.client(), gate_of(site)
+        place = await answered(client, "a.localhost")
+        (url,) = (await client.post(place)).json["authorizations"]
+        await eventually(lambda: gate.waiting == 1)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TRIGGER broken BEFORE UPDATE ON acme_order BEGIN SELECT RAISE(ABORT, 'broken disk'); END")
+            gate.open.set()
+            await eventually(lambda: gate.passed >= 2)
+            meanwhile = [(await client.challenge(url, "gate-01"))["status"], (await client.post(url)).json["status"]]
+            other.execute("DROP TRIGGER broken")
+        order = await client.until(place, "pending")
+
+    assert meanwhile == ["processing", "pending"]
+    assert order["status"] == "ready"
+
+
+async def test_ca_202_an_account_that_cannot_be_read_is_an_internal_error(config):
+    async with restarted(*config) as site:
+        client = await site.client()
+        await answered(client, "a.localhost")
+        await eventually(lambda: gate_of(site).waiting == 1)
+        id, db = client.kid.rpartition("/")[2], site.service.host("acme").db
+        await db.write(lambda tx: tx.put(t.ACCOUNT, id, jwk="{}"))
+
+    async with restarted(*config) as site:
+        gate_of(site).open.set()
+        rows = select(t.challenge.c.status, t.challenge.c.error).where(t.challenge.c.type == "gate-01")
+
+        async def stored():
+            return await site.service.host("acme").db.read(lambda tx: tx.one(rows))
+
+        async def decided():
+            return (await stored()).status != "processing"
+
+        await eventually(decided)
+        found = await stored()
+
+    assert found.status == "invalid"
+    assert "serverInternal" in found.error
+    assert "incident" in found.error
+    assert gate_of(site).passed == 0

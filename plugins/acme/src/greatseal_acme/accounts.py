@@ -20,8 +20,8 @@ from greatseal.api.acme import (
     UserActionRequired,
 )
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import BadRequest
-from greatseal.api.store import Refuse, Row, Tx
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.store import Refuse, Row, Tx, operation
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.jose.compact import PublicKey
@@ -81,6 +81,17 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     asked: NewAccount
     bindings: Mapping[str, Any]
 
+    def request(self, value: object) -> BindingRequest:
+        """What a binding gets to see of it."""
+        return BindingRequest(url=self.url, jwk=self.jwk, thumbprint=self.thumbprint, value=value)
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a key; ``made`` tells whether it is new."""
+
+    id: str
+    made: bool
+
 
 class Accounts:
     """The accounts of this server (service ``ACCOUNTS``)."""
@@ -90,6 +101,7 @@ class Accounts:
         self._urls = urls
         self._terms = host.settings(AcmeServer).terms_of_service_url
         self._cache = host.changes.cache("acme_account", self.load)
+        self._create = operation("acme.account.create", self._owner)(self._create_here)
 
     async def get(self, id: str) -> Account | None:
         """The account with its key, from the cache."""
@@ -131,8 +143,11 @@ class Accounts:
             asked=asked,
             bindings={member: payload.get(member) for member in self._host.components(AccountBinding)},
         )
-        account, made = await self._host.db.write(self._create, creation)
-        return _usable(account), made
+        created = await self._host.db.write(self._create, creation)
+        account = await self._cache.get(created.id)
+        if account is None:
+            raise Unavailable("the account was made on another node and is not here yet")
+        return _usable(account), created.made
 
     async def change(self, account: Account, asked: AccountUpdate) -> Account:
         """Update contacts or deactivate (RFC 8555 s7.3.2, s7.3.6)."""
@@ -148,9 +163,16 @@ class Accounts:
         row = tx.one(BY_THUMBPRINT, thumbprint=thumbprint)
         return self._of(row) if row else None
 
-    def _create(self, tx: Tx, creation: Creation) -> tuple[Account, bool]:
+    def _owner(self, creation: Creation) -> str:
+        """The node that alone may consume what a binding carries, else this one."""
+        for member, binding in self._host.components(AccountBinding).items():
+            if (value := creation.bindings.get(member)) is not None and (owner := binding.owner(creation.request(value))) is not None:
+                return owner
+        return self._host.node_id
+
+    def _create_here(self, tx: Tx, creation: Creation) -> Created:
         if existing := self._by_key(tx, creation.thumbprint):
-            return existing, False
+            return Created(id=existing.view.id, made=False)
         bound = self._bind(tx, creation)
         grants = next((one.profile_grants for one in bound.values() if one.profile_grants is not None), None)
         principal = next((one.kerberos_principal for one in bound.values() if one.kerberos_principal is not None), None)
@@ -168,7 +190,7 @@ class Accounts:
             created_at=tx.now,
         )
         tx.audit(_event("account.create", creation.id, f"key {creation.thumbprint}"))
-        return self._stored(tx, creation.id), True
+        return Created(id=creation.id, made=True)
 
     def _bind(self, tx: Tx, creation: Creation) -> dict[str, Binding]:
         bound: dict[str, Binding] = {}
@@ -178,8 +200,7 @@ class Accounts:
                 if binding.required:
                     raise Refuse(ExternalAccountRequired(f"a new account needs {member}"))
                 continue
-            request = BindingRequest(url=creation.url, jwk=creation.jwk, thumbprint=creation.thumbprint, value=value)
-            bound[member] = binding.bind(tx, request)
+            bound[member] = binding.bind(tx, creation.request(value))
         return bound
 
     def _change(self, tx: Tx, id: str, asked: AccountUpdate) -> Account:

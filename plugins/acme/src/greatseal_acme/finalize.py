@@ -105,6 +105,7 @@ class Finalizations:
         self._orders = orders
         self._issuance = issuance
         self._active: Counter[str] = Counter()
+        self._began = host.clock.now()
         self._settled_once = False
 
     async def finalize(self, id: str, asked: FinalizeRequest, account: AccountView) -> Order:
@@ -124,9 +125,9 @@ class Finalizations:
                 del self._active[id]
 
     async def settle(self) -> None:
-        """End every finalization that nobody is at work on: the first time all of them, later those that are old."""
+        """End every finalization that nobody is at work on: the first time all from before this process, later those that are old."""
         now = self._host.clock.now()
-        before = now - SETTLE_AGE if self._settled_once else now + 1
+        before = now - SETTLE_AGE if self._settled_once else self._began
         for order_id, certificate_id in await self._host.db.read(_claimed, before):
             if order_id in self._active:
                 continue
@@ -191,7 +192,7 @@ class Finalizations:
             issued = await self._issuance.issue(prepared)
             faults.point("acme.finalize.issued")
             await self._host.db.write(self._record, order.id, prepared, issued)
-        except Unavailable:
+        except Exception:
             self._host.spawn(f"settle order {order.id}", self._settle_one(order.id, prepared.id))
             raise
         faults.point("acme.finalize.recorded")

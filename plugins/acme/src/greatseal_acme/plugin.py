@@ -115,5 +115,5 @@ def certbot_lines(server: str, port: int, folder: str) -> list[str]:
     agree = "--register-unsafely-without-email --agree-tos --non-interactive"
     return [
         f"certbot certonly {listen} --server {server} -d hello.localhost {agree} {folders}",
-        f"certbot renew --force-renewal --http-01-port {port} {folders}",
+        f"certbot renew --force-renewal --no-random-sleep-on-renew --http-01-port {port} {folders}",
     ]

@@ -70,6 +70,7 @@ class Validations:
         self._of_account: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.TimerHandle] = set()
+        self._began = host.clock.now()
         self._swept = False
 
     def add(self, challenge_id: str, account_id: str) -> None:
@@ -82,9 +83,9 @@ class Validations:
         self._start_some()
 
     async def sweep(self) -> None:
-        """Take up what lost its process: at the first time everything of the node, later what a lease ran out for."""
+        """Take up what lost its process: the first time all that is older than this process, later what a lease ran out for."""
         now = self._host.clock.now()
-        before = now if self._swept else now + 2 * LEASE
+        before = now if self._swept else self._began + LEASE
         if await self._host.db.read(_waiting, before):
             for challenge_id, account_id in await self._host.db.write(_take, before, now + LEASE):
                 self.add(challenge_id, account_id)
