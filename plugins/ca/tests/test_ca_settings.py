@@ -35,6 +35,7 @@ def test_the_defaults_start(tmp_path):
         ({"key_file": "pkcs11:token=x", "cert_file": "ca.pem"}, "[ca] key_file: keys in PKCS#11 tokens are not supported"),
         ({"require_encrypted_key": True}, "[ca] require_encrypted_key and key_password_file speak of key_file, which is not given"),
         ({"key_file": "a", "cert_file": "b", "require_encrypted_key": True}, "[ca] require_encrypted_key needs key_password_file"),
+        ({"common_name": "\u00c4" * 30}, "[ca] common_name: longer than 59 bytes"),
         ({"crl_url": "ftp://x"}, "[ca] crl_url: expected a string matching regex"),
         ({"is_default": False}, "[ca] is_default: set it to true for one CA"),
         ({"keytype": "x"}, "[ca] keytype: unknown key; did you mean 'key_type'?"),
@@ -61,8 +62,7 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
     ],
 )
 def test_wrong_values_of_a_profile_are_named(tmp_path, values, message):
-    messages = report(tmp_path, profiles={"p": values})
-    assert any(one.removeprefix("plugin 'ca': ").startswith(message) for one in messages), messages
+    assert one(tmp_path, profiles={"p": values}).startswith(message)
 
 
 def test_several_mistakes_give_one_report(tmp_path):
@@ -81,6 +81,13 @@ def test_several_cas_need_one_default_and_ids_of_their_own(tmp_path):
     assert "is_default" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "two", "is_default": True}])
     assert "'one' is there twice" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "one"}])
     Kernel(document(tmp_path, ["ca"], ca=[{"id": "one", "is_default": True}, {"id": "two"}]))
+
+
+def test_settings_that_do_not_go_together_are_told_together(tmp_path):
+    messages = report(tmp_path, ca=[{"id": "one"}, {"id": "two"}], profiles={"p": {"ca_ids": ["x"], "issue_as": "y"}})
+
+    assert [message.split(":")[0] for message in messages] == ["[ca] is_default", "[profiles.p] ca_ids"]
+    assert "is_default" in one(tmp_path, ca=[])
 
 
 def test_a_ca_without_a_profile_is_named(tmp_path):

@@ -27,8 +27,9 @@ class Issuing:
         self.signer = authority.signer
         self.certificate = authority.certificate
         self.chain = authority.chain
-        self.root = x509.load_der_x509_certificate(authority.chain[-1])
-        begin, end = (moment_of(when) for when in (self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc))
+        above = [x509.load_der_x509_certificate(der) for der in authority.chain]
+        begin = max(moment_of(one.not_valid_before_utc) for one in above)
+        end = min(moment_of(one.not_valid_after_utc) for one in above)
         self.window = Window(begin, end, capped=ca.enforce_validity_cap)
         self._composer = Composer(authority.signer.info.algorithm, ca.hash_alg)
         self._extensions = LeafExtensions(self.certificate, crl_url=ca.crl_url, ocsp_url=ca.ocsp_url)

@@ -147,7 +147,7 @@ def _keep(tx: Tx, ca_id: str, role: str, kid: str, der: bytes) -> tuple[str, byt
 def _subject(ca: CaSettings, role: str, spki: bytes) -> x509.Name:
     """Configured, or with a piece of the key's digest, so that two installations never share a name."""
     if ca.common_name:
-        common = f"{ca.common_name[:59]} Root" if role == "root" else ca.common_name
+        common = f"{ca.common_name} Root" if role == "root" else ca.common_name
     else:
         common = f"Greatseal {role.title()} CA {hashlib.sha256(spki).hexdigest()[:8]}"
     return x509.Name([*([names.organization(ca.organization)] if ca.organization else []), names.common_name(common)])

@@ -8,7 +8,6 @@ from greatseal import hookimpl
 from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, Issuer
-from greatseal.api.problems import StartProblem
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
@@ -23,15 +22,14 @@ from greatseal_ca.tables import SCHEMA
 
 
 class Parts:
-    """What the hooks of one kernel share. Raises StartProblem for settings that do not go together."""
+    """What the hooks of one kernel share; ``problems`` tell of settings that do not go together."""
 
     def __init__(self, host: Host) -> None:
         listed = host.settings_list(CaSettings)
         cas = {ca.id: ca for ca in listed}
         configured = host.settings_by_key(ProfileSettings)
         default, wrong = default_ca(listed)
-        if wrong := [*wrong, *profiles.problems(cas, configured)]:
-            raise StartProblem(*wrong)
+        self.problems = [*wrong, *profiles.problems(cas, configured)]
         self.profiles = Profiles(cas, configured, host.settings_by_key(IssueAs))
         self.authorities = Authorities(cas, default)
         self.inventory = Inventory()
@@ -84,10 +82,10 @@ class Plugin:
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        used = self._shared(host).profiles.issue_as()
-        return [
+        parts = self._shared(host)
+        return parts.problems + [
             f"[profiles.{profile}] issue_as: no enabled plugin issues {name!r}; enable the one that does"
-            for name, profile in used.items()
+            for name, profile in parts.profiles.issue_as().items()
             if name not in host.components(Issuer)
         ]
 

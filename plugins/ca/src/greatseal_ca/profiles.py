@@ -52,7 +52,7 @@ def problems(cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSett
         if ca_id not in cas
     ]
     served = {ca_id for own in configured.values() for ca_id in own.ca_ids or cas}
-    if configured:
+    if configured and not found:
         found += [f"[ca] {ca_id}: no profile is for this CA; name it in the ca_ids of one" for ca_id in cas if ca_id not in served]
     return found
 

@@ -34,7 +34,7 @@ _REFUSED_EKUS = {"2.5.29.37.0", ExtendedKeyUsageOID.OCSP_SIGNING.dotted_string}
 Id = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[!-~]+$")]
 Days = Annotated[int, msgspec.Meta(ge=1, le=36500)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +76,7 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         problems = [
             *([] if self.key_type in KEY_TYPES else [f"key_type: {self.key_type!r} is none of {', '.join(KEY_TYPES)}"]),
+            *_name_problems(self),
             *_file_problems(self),
         ]
         if problems:
@@ -138,7 +139,13 @@ def default_ca(cas: Sequence[CaSettings]) -> tuple[str, list[str]]:
     chosen = [ca.id for ca in cas if ca.is_default] or ([ca.id for ca in cas if ca.is_default is None] if len(cas) == 1 else [])
     if len(chosen) != 1:
         problems.append("[ca] is_default: set it to true for one CA, and for no other")
-    return (chosen or [""])[0], problems
+    return (chosen or ids or [""])[0], problems
+
+
+def _name_problems(ca: CaSettings) -> list[str]:
+    # RFC 5280 appendix A: 64 at most. They are counted in bytes here, and the root adds " Root".
+    limits = {"common_name": (ca.common_name, 59), "organization": (ca.organization, 64)}
+    return [f"{key}: longer than {limit} bytes" for key, (value, limit) in limits.items() if value and len(value.encode()) > limit]
 
 
 def _file_problems(ca: CaSettings) -> list[str]:
