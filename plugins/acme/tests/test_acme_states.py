@@ -1,0 +1,228 @@
+"""Orders, authorizations and challenges against a model of RFC 8555 s7.1.6, on a real database."""
+
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.issuance import Profile
+from greatseal.api.problems import Problem
+from greatseal.clock import FakeClock
+from greatseal.handles import NodeHandles
+from greatseal.jose.jwk import thumbprint
+from greatseal.kernel.changes import ChangesHub
+from greatseal.testing.store import open_test_database
+from greatseal_acme import tables as t
+from greatseal_acme.accounts import Accounts
+from greatseal_acme.authorizations import Authorizations
+from greatseal_acme.challenges import Answer, Challenges
+from greatseal_acme.finalize import CLAIM, FINISH, REOPEN
+from greatseal_acme.orders import GivenIdentifier, NewOrder, Orders
+from greatseal_acme.protocol.objects import encode
+from greatseal_acme.protocol.urls import Urls
+from greatseal_acme.settings import AcmeServer
+
+HOUR = 3600
+JWK = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+
+
+class Word(ChallengeValidator):
+    type = "word-01"
+    identifier_types = frozenset({"dns"})
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        return VALID
+
+
+class Profiles:
+    def profile(self, requested: str | None, ca_id: str | None = None) -> Profile:
+        return Profile(id="default", description="", issue_as="x509", ca_id="default", validity_days=90, eku=("serverAuth",))
+
+
+class Bench:
+    """The parts of the service over a database, without HTTP, CA and queue."""
+
+    def __init__(self, host: Any, account: AccountView) -> None:
+        urls = Urls("http://localhost")
+        self.clock: FakeClock = host.clock
+        self.db = host.db
+        self.account = account
+        self.orders = Orders(host, urls, Profiles())
+        self.authorizations = Authorizations(host, urls)
+        self.challenges = Challenges(host, urls, Accounts(host, urls), self.authorizations)
+
+
+@pytest.fixture
+async def bench(tmp_path) -> AsyncIterator[Bench]:
+    clock = FakeClock(1_800_000_000_000_000)
+    async with open_test_database(f"sqlite:///{tmp_path}/states.db", t.SCHEMA, clock=clock) as db:
+        structs: Mapping[type, Any] = {AcmeServer: AcmeServer(order_expiry_secs=3 * HOUR, authz_expiry_secs=2 * HOUR)}
+        handles = NodeHandles("n1", clock)
+        host = SimpleNamespace(
+            db=db,
+            clock=clock,
+            node_id="n1",
+            handles=handles,
+            changes=ChangesHub(db),
+            settings=structs.__getitem__,
+            components=lambda contract: {"word-01": Word()} if contract is ChallengeValidator else {},
+        )
+        id = handles.new_id()
+        fields = {"status": "valid", "thumbprint": thumbprint(JWK), "jwk": encode(JWK), "contact": "[]", "terms_agreed": 0}
+        await db.write(lambda tx: tx.put(t.ACCOUNT, id, **fields, created_at=tx.now))
+        yield Bench(host, AccountView(id=id, url="http://localhost/acme/account/1", status="valid", thumbprint=fields["thumbprint"]))
+
+
+class Model:
+    """What RFC 8555 s7.1.6 says about one order of two names."""
+
+    def __init__(self) -> None:
+        self.order = "pending"
+        self.authorizations = ["pending", "pending"]
+        self.challenges = ["pending", "pending"]
+        self.hours = 0
+
+    def seen(self) -> tuple[str, list[str]]:
+        """Statuses as they are shown: with what time did."""
+        expired = self.hours >= 2
+        order = "invalid" if expired and self.order in {"pending", "ready"} else self.order
+        return order, ["expired" if expired and one in {"pending", "valid"} else one for one in self.authorizations]
+
+    def accept(self, at: int) -> bool:
+        if self.seen()[1][at] != "pending" or self.challenges[at] != "pending":
+            return False
+        self.challenges[at] = "processing"
+        return True
+
+    def decide(self, at: int, *, good: bool) -> bool:
+        if self.challenges[at] != "processing":
+            return False
+        good = good and self.seen()[1][at] in {"pending", "valid"}
+        self.challenges[at] = "valid" if good else "invalid"
+        if self.authorizations[at] == "pending":
+            self.authorizations[at] = self.challenges[at]
+            if good and self.order == "pending" and self.authorizations == ["valid", "valid"]:
+                self.order = "ready"
+            if not good and self.order in {"pending", "ready"}:
+                self.order = "invalid"
+        return True
+
+    def deactivate(self, at: int) -> bool:
+        if self.authorizations[at] == "deactivated":
+            return True
+        if self.seen()[1][at] not in {"pending", "valid"}:
+            return False
+        self.authorizations[at] = "deactivated"
+        if self.order in {"pending", "ready"}:
+            self.order = "invalid"
+        return True
+
+    def claim(self) -> bool:
+        if self.seen()[0] != "ready":
+            return False
+        self.order = "processing"
+        return True
+
+    def end(self, status: str) -> bool:
+        if self.order != "processing":
+            return False
+        self.order = status
+        return True
+
+
+PLACES = st.integers(0, 1)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            PLACES, st.sampled_from([("accept",), ("valid",), ("invalid",), ("accept", "valid"), ("accept", "invalid"), ("deactivate",)])
+        ),
+        st.tuples(
+            PLACES, st.sampled_from([("hour",), ("hour", "hour", "claim"), ("hour", "hour", "valid"), ("claim",), ("claim", "finish")])
+        ),
+        st.tuples(PLACES, st.sampled_from([("reopen",), ("finish",)])),
+    ),
+    min_size=2,
+    max_size=8,
+)
+PROVEN = [(0, ("accept", "valid")), (1, ("accept", "valid"))]
+"""What most interesting cases begin with."""
+
+
+class Driver:
+    """Takes the steps on the database."""
+
+    def __init__(self, bench: Bench, order_id: str, authorizations: tuple[str, ...], challenges: list[str]) -> None:
+        self.bench = bench
+        self.order_id = order_id
+        self.authorizations = authorizations
+        self.challenges = challenges
+
+    async def step(self, name: str, at: int) -> bool | None:
+        db = self.bench.db
+        match name:
+            case "accept":
+                answer = Answer(authorization_id=self.authorizations[at], type="word-01", account_id=self.bench.account.id, payload={})
+                return (await db.write(self.bench.challenges._accept, answer))[1]
+            case "valid" | "invalid":
+                problem = None if name == "valid" else IncorrectResponse("wrong word")
+                return await db.write(self.bench.challenges.decide, self.challenges[at], problem)
+            case "deactivate":
+                try:
+                    await self.bench.authorizations.deactivate(self.authorizations[at], self.bench.account)
+                except Problem:
+                    return False
+                return True
+            case "hour":
+                self.bench.clock.advance(HOUR)
+                return None
+        values = {"order_id": self.order_id}
+        if name == "claim":
+            return await db.write(lambda tx: tx.count(CLAIM, **values, now=tx.now, new_certificate="c")) == 1
+        statement = FINISH if name == "finish" else REOPEN
+        return await db.write(lambda tx: tx.count(statement, **values, certificate="c")) == 1
+
+    async def seen(self) -> tuple[str, list[str], list[str]]:
+        order = await self.bench.orders.get(self.order_id, self.bench.account)
+        found = [await self.bench.authorizations.get(id, self.bench.account) for id in self.authorizations]
+        return order.status, [one.status for one in found], [one.challenges[0].challenge.status for one in found]
+
+
+def expected(model: Model, name: str, at: int) -> bool | None:
+    match name:
+        case "accept":
+            return model.accept(at)
+        case "valid" | "invalid":
+            return model.decide(at, good=name == "valid")
+        case "deactivate":
+            return model.deactivate(at)
+        case "claim":
+            return model.claim()
+        case "finish" | "reopen":
+            return model.end("valid" if name == "finish" else "ready")
+    model.hours += 1
+    return None
+
+
+@given(st.sampled_from([[], [(0, ("accept",))], PROVEN]), STEPS)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_ca_084_every_step_does_what_the_rfc_says(bench, first, then):
+    names = (GivenIdentifier("dns", "a.example"), GivenIdentifier("dns", "b.example"))
+    made = await bench.orders.make(NewOrder(identifiers=names), bench.account)
+    found = [await bench.authorizations.get(id, bench.account) for id in made.authorizations]
+    driver = Driver(bench, made.id, made.authorizations, [one.challenges[0].challenge.id for one in found])
+    model = Model()
+    for at, name in ((at, name) for at, names in [*first, *then] for name in names):
+        assert await driver.step(name, at) == expected(model, name, at), (name, at)
+        assert await driver.seen() == (*model.seen(), model.challenges), (name, at)
+
+
+async def test_an_order_that_is_made_is_the_order_that_is_read(bench):
+    made = await bench.orders.make(
+        NewOrder(identifiers=(GivenIdentifier("dns", "A.example"),), not_after="2027-02-01T00:00:00Z"), bench.account
+    )
+
+    assert await bench.orders.get(made.id, bench.account) == made
