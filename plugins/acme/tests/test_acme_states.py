@@ -1,5 +1,6 @@
 """Orders, authorizations and challenges against a model of RFC 8555 s7.1.6, on a real database."""
 
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,8 @@ from hypothesis import strategies as st
 from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, IncorrectResponse, Verdict
 from greatseal.api.issuance import Profile
 from greatseal.api.problems import Problem
-from greatseal.clock import FakeClock
-from greatseal.handles import NodeHandles
 from greatseal.jose.jwk import thumbprint
-from greatseal.kernel.changes import ChangesHub
+from greatseal.testing import FakeClock
 from greatseal.testing.store import open_test_database
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import Accounts
@@ -61,13 +60,13 @@ async def bench(tmp_path) -> AsyncIterator[Bench]:
     clock = FakeClock(1_800_000_000_000_000)
     async with open_test_database(f"sqlite:///{tmp_path}/states.db", t.SCHEMA, clock=clock) as db:
         structs: Mapping[type, Any] = {AcmeServer: AcmeServer(order_expiry_secs=3 * HOUR, authz_expiry_secs=2 * HOUR)}
-        handles = NodeHandles("n1", clock)
+        handles = SimpleNamespace(new_id=lambda: str(uuid.uuid4()))
         host = SimpleNamespace(
             db=db,
             clock=clock,
             node_id="n1",
             handles=handles,
-            changes=ChangesHub(db),
+            changes=SimpleNamespace(cache=lambda kind, load: None),  # nothing here reads an account
             settings=structs.__getitem__,
             components=lambda contract: {"word-01": Word()} if contract is ChallengeValidator else {},
         )
