@@ -66,7 +66,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     every: float
-    run: Callable[[], Awaitable[None]]
+    run: Callable[[], Awaitable[object]]
     scope: Scope = Scope.NODE
     jitter: float = 0.0
 

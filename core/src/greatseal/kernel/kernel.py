@@ -30,7 +30,7 @@ from greatseal.kernel.plugin_host import PluginHost, Store
 from greatseal.kernel.registry import POINTS, Registry
 from greatseal.kernel.scripts import ScriptRunner
 from greatseal.kernel.services import start_order
-from greatseal.kernel.strikes import StrikesImpl
+from greatseal.kernel.strikes import StrikesImpl, forget_expired
 from greatseal.kernel.urls import base_and_issuer, state_folder
 
 CORE = (
@@ -164,7 +164,8 @@ class Kernel:
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
         self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
-        self.all_jobs: list[Job] = [one for _, one in self._collect("jobs")]
+        sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store))
+        self.all_jobs: list[Job] = [sweep, *(one for _, one in self._collect("jobs"))]
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]

@@ -1,5 +1,92 @@
-"""users-file."""
+"""People and groups from a TOML file."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from greatseal import hookimpl
+from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Reads, Welcome
+from greatseal.api.directory import Directory
+from greatseal.api.identity import Authenticator
+from greatseal.api.tokens import ClaimsProvider
+from greatseal.host import Host
+from greatseal_users_file.command import users
+from greatseal_users_file.directory import FileClaims, FileDirectory
+from greatseal_users_file.file import UsersFile
+from greatseal_users_file.password import FilePassword
+from greatseal_users_file.settings import RealmSettings, UsersSettings
 
 
 class Plugin:
-    """users-file."""
+    """Directory, passwords and claims of one file; without `[users]` it contributes nothing."""
+
+    def __init__(self) -> None:
+        self._file: UsersFile | None = None
+        self._made: str | None = None
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("users", UsersSettings), Reads("server", RealmSettings)]
+
+    @hookimpl
+    def commands(self) -> Sequence[click.Command]:
+        return [users]
+
+    @hookimpl
+    def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:
+        file = self._open(host)
+        return [FilePassword(file, realm(host), host.blocking)] if file else []
+
+    @hookimpl
+    def directories(self, host: Host) -> Sequence[Directory]:
+        file = self._open(host)
+        return [FileDirectory(file, realm(host))] if file else []
+
+    @hookimpl
+    def claims(self, host: Host) -> Sequence[ClaimsProvider]:
+        file = self._open(host)
+        return [FileClaims(file, realm(host))] if file else []
+
+    @hookimpl
+    def lifespans(self, host: Host) -> Sequence[Lifespan]:
+        file = self._open(host)
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[None]:
+            if file:
+                self._made = file.open()
+            yield
+
+        return [Lifespan(name="users file", open=opened)]
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        file = self._open(host)
+
+        async def readable() -> CheckResult:
+            people = file.people() if file else None
+            return CheckResult(ok=True, detail=f"{len(people.users)} users" if people else "[users] is not configured")
+
+        return [Check(name="users file", run=readable)]
+
+    @hookimpl
+    def welcome(self, host: Host) -> Sequence[Welcome]:
+        return [Welcome(title="Sign in (this password is shown once)", lines=lambda: self._lines(host))]
+
+    def _lines(self, host: Host) -> Sequence[str]:
+        if self._made is None:
+            return []
+        return [f"{host.issuer}/ui/", "name      admin", f"password  {self._made}"]
+
+    def _open(self, host: Host) -> UsersFile | None:
+        if self._file is None and host.section_present("users"):
+            self._file = UsersFile(host.settings(UsersSettings).file, host.log)
+        return self._file
+
+
+def realm(host: Host) -> str:
+    """`[server] realm`, else the host of the base URL in upper case (decisions, "Users file")."""
+    return host.settings(RealmSettings).realm or (urlsplit(host.base_url).hostname or "").upper()

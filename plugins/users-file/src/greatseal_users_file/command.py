@@ -1,0 +1,101 @@
+"""``greatseal users``: add, passwd and list."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from greatseal_users_file import file
+from greatseal_users_file.people import People, read
+
+CONFIG = click.option(
+    "-c", "--config", "config", type=click.Path(path_type=Path, exists=True), required=True, metavar="FILE", help="The configuration file."
+)
+SHORTEST = 8
+
+
+class _Users(msgspec.Struct, frozen=True):
+    file: str
+
+
+class _Document(msgspec.Struct, frozen=True):
+    users: _Users | None = None
+
+
+@click.group()
+def users() -> None:
+    """People of the users file."""
+
+
+@users.command("add")
+@CONFIG
+@click.argument("username")
+@click.option("--name", help="The name that is shown.")
+@click.option("--email", help="The mail address.")
+@click.option("--group", "groups", multiple=True, help="A group; may be given again.")
+def add(config: Path, username: str, name: str | None, email: str | None, groups: tuple[str, ...]) -> None:
+    """Add a user; the password is asked for, or read from standard input."""
+    path = _file(config)
+    try:
+        file.add(path, username, _password(), display_name=name, email=email, groups=groups)
+    except ValueError as error:
+        _fail(str(error))
+    click.echo(f"{username} was added to {path}")
+
+
+@users.command("passwd")
+@CONFIG
+@click.argument("username")
+def passwd(config: Path, username: str) -> None:
+    """Set a new password, asked for or read from standard input."""
+    path = _file(config)
+    try:
+        file.change_password(path, username, _password())
+    except (OSError, ValueError) as error:
+        _fail(str(error))
+    click.echo(f"the password of {username} is changed")
+
+
+@users.command("list")
+@CONFIG
+def list_users(config: Path) -> None:
+    """List users with their groups."""
+    for user in _people(_file(config)).users.values():
+        off = "" if user.enabled else "  (disabled)"
+        click.echo(f"{user.username:<20} {user.display_name or '':<28} {', '.join(user.groups)}{off}")
+
+
+def _people(path: Path) -> People:
+    try:
+        return read(path.read_bytes())
+    except (OSError, ValueError) as error:
+        _fail(f"{path}: {error}")
+        raise
+
+
+def _file(config: Path) -> Path:
+    try:
+        document = msgspec.toml.decode(config.read_bytes(), type=_Document)
+    except (OSError, msgspec.DecodeError) as error:
+        _fail(f"{config}: {error}", code=2)
+        raise
+    if document.users is None:
+        _fail(f"{config}: [users] file must be given", code=2)
+        raise ValueError
+    return Path(document.users.file)
+
+
+def _password() -> str:
+    if sys.stdin.isatty():
+        password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    if len(password) < SHORTEST:
+        _fail(f"the password has {len(password)} characters; at least {SHORTEST} are needed")
+    return password
+
+
+def _fail(reason: str, *, code: int = 1) -> None:
+    click.echo(f"greatseal: {reason}", err=True)
+    sys.exit(code)

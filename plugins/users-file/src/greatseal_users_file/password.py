@@ -1,0 +1,36 @@
+"""Sign-in by a password of the users file."""
+
+from argon2.exceptions import VerificationError
+
+from greatseal.api.identity import Attempted, Authenticated, Authenticator, Denied, LoginContext, NotMine, Password
+from greatseal.host import Blocking
+from greatseal_users_file.file import HASHER, UsersFile
+
+
+class FilePassword(Authenticator[Password]):
+    """Checks Argon2id hashes, each 24 ms of a core, in a bounded pool."""
+
+    name = "users-file"
+    credential = Password
+
+    def __init__(self, file: UsersFile, realm: str, blocking: Blocking) -> None:
+        self._file = file
+        self._realm = realm
+        self._blocking = blocking
+
+    async def attempt(self, credential: Password, context: LoginContext) -> Attempted:  # noqa: ARG002  # the contract's parameter
+        username, _, realm = credential.username.partition("@")
+        user = self._file.people().users.get(username)
+        if user is None or (realm and realm.upper() != self._realm.upper()):
+            return NotMine()
+        if user.password is None or not await self._blocking.run("argon2", matches, user.password, credential.password.value):
+            raise Denied("the name or the password is wrong")
+        return Authenticated(username=username, realm=self._realm, amr=("pwd",))
+
+
+def matches(hashed: str, password: str) -> bool:
+    """Whether it is the password of the hash."""
+    try:
+        return HASHER.verify(hashed, password)
+    except VerificationError:
+        return False

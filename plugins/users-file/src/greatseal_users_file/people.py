@@ -1,0 +1,87 @@
+"""The file's contents: what a user and a group are, and every rule that they keep."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from argon2 import extract_parameters
+from argon2.exceptions import InvalidHash
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+
+
+class FileUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[user]]`: ``password`` is an Argon2id hash, absent for somebody who cannot sign in by password."""
+
+    username: str
+    password: str | None = None
+    display_name: str | None = None
+    given_name: str | None = None
+    family_name: str | None = None
+    email: str | None = None
+    email_verified: bool | None = None
+    phone: str | None = None
+    uid_number: int | None = None
+    gid_number: int | None = None
+    groups: tuple[str, ...] = ()
+    enabled: bool = True
+
+
+class FileGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[group]]`: a group may also exist by being named in a user alone."""
+
+    name: str
+    description: str = ""
+    gid_number: int | None = None
+
+
+class People(msgspec.Struct, frozen=True, kw_only=True):
+    """Everybody, by name."""
+
+    users: Mapping[str, FileUser]
+    groups: Mapping[str, FileGroup]
+    members: Mapping[str, tuple[str, ...]]
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    user: tuple[FileUser, ...] = ()
+    group: tuple[FileGroup, ...] = ()
+
+
+def read(text: bytes) -> People:
+    """The people of a TOML text. Raises ValueError with one line that names what is wrong."""
+    try:
+        document = msgspec.toml.decode(text, type=_Document)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ValueError(str(error)) from None
+    for kind, names in (("user", [one.username for one in document.user]), ("group", [one.name for one in document.group])):
+        _check_names(kind, names)
+    for user in document.user:
+        _check(user)
+    groups = {group.name: group for group in document.group}
+    for name in sorted({name for user in document.user for name in user.groups} - groups.keys()):
+        groups[name] = FileGroup(name=name)
+    members = {name: tuple(sorted(user.username for user in document.user if name in user.groups)) for name in groups}
+    return People(users={user.username: user for user in document.user}, groups=groups, members=members)
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    for name, count in Counter(names).items():
+        if NAME.fullmatch(name) is None:
+            raise ValueError(f"{kind} {name!r}: expected 1 to 64 of letters, digits, '.', '_' and '-', not beginning with '.' or '-'")
+        if count > 1:
+            raise ValueError(f"{kind} {name!r} stands there {count} times")
+
+
+def _check(user: FileUser) -> None:
+    _check_names("group", sorted(set(user.groups)))
+    if user.password is not None:
+        try:
+            kind = extract_parameters(user.password).type.name
+        except InvalidHash:
+            kind = ""
+        if kind != "ID":
+            raise ValueError(f"user {user.username!r}: password is no Argon2id hash; set one with `greatseal users passwd`")
+    if user.email is not None and user.email.count("@") != 1:
+        raise ValueError(f"user {user.username!r}: email: expected one '@'")

@@ -1,0 +1,18 @@
+"""The configuration keys of the users file."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class UsersSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[users]: people from a file."""
+
+    file: Path
+    """The TOML file of users and groups; made with an administrator on the first start when it is not there."""
+
+
+class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[server], what the users file reads of it."""
+
+    realm: str | None = None
