@@ -5,13 +5,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from acme_client import AcmeClient, Answer, Responder, csr_for
+from system.acme_client import AcmeClient, Answer, Responder, csr_for
 
 from greatseal.testing.service import free_port
 
@@ -19,12 +20,15 @@ RETRIED = (aiohttp.ClientError, ConnectionError)
 
 
 class Crashing:
-    """The service under test, started by the warm parent."""
+    """The service under test, started by the warm parent. Its log and the notes about its signatures are in ``folder``."""
 
-    def __init__(self, folder: Path, database: str, responder: Responder) -> None:
+    def __init__(self, folder: Path, database: str, responder: Responder, *, environ: Mapping[str, str] | None = None) -> None:
         port = free_port()
         self.url = f"http://localhost:{port}"
         self.folder = folder
+        self.log = folder / "server.log"
+        self.signatures = folder / "signatures"
+        self.environ = environ or {}
         self.document = {
             "plugins": {"sets": ["ca"]},
             "server": {
@@ -47,24 +51,20 @@ class Crashing:
             str(Path(__file__).with_name("forkserver.py")),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "GREATSEAL_FAULTS": "1"},
+            env={**os.environ, "GREATSEAL_FAULTS": "1", **self.environ},
         )
         try:
             yield self
         finally:
             assert self.parent.stdin is not None
+            if self.up.is_set():
+                os.kill(self.pid, signal.SIGKILL)
             self.parent.stdin.close()
             await self.parent.wait()
 
     async def start(self, *plans: str) -> bool:
         """Start it with these fault plans; False when it ended before it was ready."""
-        answer = await self._ask(
-            do="start",
-            document=self.document,
-            faults=plans,
-            log=str(self.folder / "server.log"),
-            signatures=str(self.folder / "signatures"),
-        )
+        answer = await self._ask(do="start", document=self.document, faults=plans, log=str(self.log), signatures=str(self.signatures))
         self.pid = answer["pid"]
         if answer["ready"]:
             self.up.set()
@@ -72,9 +72,13 @@ class Crashing:
 
     async def killed(self) -> None:
         """Wait until the fault killed it."""
-        answer = await self._ask(do="wait", pid=self.pid)
+        assert await self.ended() == {"signal": signal.SIGKILL}, f"see {self.log}"
+
+    async def ended(self) -> dict[str, int]:
+        """Wait until it ended by itself, and how."""
+        answer: dict[str, int] = await self._ask(do="wait", pid=self.pid)
         self.up.clear()
-        assert answer == {"signal": signal.SIGKILL}, f"{answer}: see {self.folder / 'server.log'}"
+        return answer
 
     async def end(self) -> dict[str, int]:
         """SIGTERM, and how it ended."""
@@ -90,12 +94,17 @@ class Crashing:
 
 
 class Ledger:
-    """What the service acknowledged: certificates by order, accounts that it deactivated."""
+    """What the service acknowledged, and how it refused."""
 
     def __init__(self) -> None:
         self.certificates: dict[str, bytes] = {}
         self.orders: list[str] = []
+        self.accounts: list[str] = []
+        self.contacts: list[tuple[AcmeClient, list[str]]] = []
         self.deactivated: list[AcmeClient] = []
+        self.unavailable: list[Answer] = []
+        self.broken: Counter[str] = Counter()
+        """Requests that got no answer, by what the network said."""
 
 
 class Subscriber:
@@ -111,17 +120,27 @@ class Subscriber:
     async def run(self, name: str) -> None:
         """Order, prove, finalize, download; an account of its own, deactivated at the end."""
         number = 0
-        while not self.stop:
-            client = await self._again(lambda: AcmeClient.connect(self.session, self.service.url))
-            await self._again(client.register, client)
+        while not (self.stop and number):
+            client = await self.account(f"{name}-{number}")
             for _ in range(3):
                 number += 1
-                await self._one(client, f"{name}-{number}.localhost", f"{name}-{number}-b.localhost")
+                await self.issue(client, f"{name}-{number}.localhost", f"{name}-{number}-b.localhost")
             answer = await self._answer(client, client.kid or "", {"status": "deactivated"})
             assert answer.status in {200, 401}, answer.body  # 401: the first answer was lost
             self.ledger.deactivated.append(client)
 
-    async def _one(self, client: AcmeClient, *names: str) -> None:
+    async def account(self, name: str) -> AcmeClient:
+        """A new account with a contact, changed once."""
+        client: AcmeClient = await self._again(lambda: AcmeClient.connect(self.session, self.service.url))
+        await self._again(client.register, client)
+        contact = [f"mailto:{name}@example.org"]
+        assert (await self._answer(client, client.kid or "", {"contact": contact})).status == 200
+        self.ledger.accounts.append(client.kid or "")
+        self.ledger.contacts.append((client, contact))
+        return client
+
+    async def issue(self, client: AcmeClient, *names: str) -> None:
+        """A whole order."""
         payload = {"identifiers": [{"type": "dns", "value": name} for name in names]}
         made = await self._answer(client, client.directory["newOrder"], payload)
         assert made.status == 201, made.body
@@ -155,7 +174,8 @@ class Subscriber:
         await asyncio.sleep(0.01)
 
     async def _answer(self, client: AcmeClient, url: str, payload: object = None) -> Answer:
-        return await self._again(lambda: client.post(url, payload), client)
+        answer: Answer = await self._again(lambda: client.post(url, payload), client)
+        return answer
 
     async def _again(self, ask: Any, client: AcmeClient | None = None) -> Any:
         """Ask until an answer comes that is no 503 and no badNonce."""
@@ -163,11 +183,45 @@ class Subscriber:
             await self.service.up.wait()
             try:
                 answer = await ask()
-            except RETRIED:
+            except RETRIED as error:
+                self.ledger.broken[kind_of(error)] += 1
                 await asyncio.sleep(0.005)
                 if client:
                     client.nonces.clear()
                 continue
             if not isinstance(answer, Answer) or (answer.status != 503 and answer.error != "badNonce"):
                 return answer
+            if answer.status == 503:
+                self.ledger.unavailable.append(answer)
             await asyncio.sleep(0.005)
+
+
+def kind_of(error: BaseException) -> str:
+    """What the network said, in a word: refused, reset, ended (before an answer), or the exception's name."""
+    system = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    match system:
+        case ConnectionRefusedError():
+            return "refused"
+        case ConnectionResetError() | BrokenPipeError():
+            return "reset"
+        case aiohttp.ServerDisconnectedError():
+            return "ended"
+        case OSError(errno=int(number)):
+            return "reset" if number in {32, 104} else f"{type(error).__name__} {number}"
+    return f"{type(error).__name__}: {error}"
+
+
+@asynccontextmanager
+async def subscribers(
+    service: Crashing, responder: Responder, ledger: Ledger, count: int, *, keep_alive: bool = True
+) -> AsyncIterator[asyncio.TaskGroup]:
+    """Clients at work. At the end of the block they finish what they are at; the service must be up then."""
+    connector = aiohttp.TCPConnector(force_close=not keep_alive)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        clients = [Subscriber(service, responder, ledger, session) for _ in range(count)]
+        async with asyncio.TaskGroup() as group:
+            for number, client in enumerate(clients):
+                group.create_task(client.run(f"{'k' if keep_alive else 'o'}{number}"))
+            yield group
+            for client in clients:
+                client.stop = True

@@ -2,23 +2,32 @@
 
 Commands come as JSON lines on stdin, each answered by one on stdout: ``start`` (configuration document, fault plans, log file) gives
 ``{"pid", "ready"}``, ``wait`` gives ``{"signal"}`` or ``{"code"}`` of a child that ended, ``end`` sends SIGTERM first. Every signature
-of the service's keys is noted as SHA-256 of what was signed, in the file ``signatures``, before it is made.
+of the service's keys is noted as SHA-256 of what was signed, in the file ``signatures``, before it is made. Beside the fault points
+of the service there are ``migration.statement`` before each statement of a migration, ``migration.commit``, and ``file.fsync``.
 """
 
-import asyncio
 import json
 import os
 import signal
 import sys
+from asyncio import Event, get_running_loop
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Engine, event
+
 from greatseal import faults
+from greatseal.api.problems import StartProblem
+from greatseal.cli import _run
+from greatseal.db import alembic, postgres
 from greatseal.kernel import logs
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.running import running
 from greatseal.keys.software import SoftwareSigner
+
+WARM = (alembic, postgres)
+"""Imported only when they are needed: here once, for all children."""
 
 
 def main() -> None:
@@ -39,28 +48,37 @@ def start(command: dict[str, Any]) -> dict[str, Any]:
     pid = os.fork()
     if pid == 0:
         os.close(heard)
-        child(command, told)
-        os._exit(0)
+        os._exit(child(command, told))
     os.close(told)
     with os.fdopen(heard, "rb") as pipe:
         ready = pipe.read(1) == b"r"
     return {"pid": pid, "ready": ready}
 
 
-def child(command: dict[str, Any], ready: int) -> None:
+def child(command: dict[str, Any], ready: int) -> int:
+    """The service; its exit code is that of the command line."""
     log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
     note_signatures(Path(command["signatures"]))
+    more_points()
     for plan in command["faults"]:
         faults.arm(plan)
     logs.configure()
-    asyncio.run(serve(command["document"], ready))
+    try:
+        _run(serve(command["document"], ready))
+    except StartProblem as problem:
+        print(problem, flush=True)
+        return 2
+    except Exception as error:  # noqa: BLE001  # a fault point may raise anywhere
+        print(repr(error), flush=True)
+        return 1
+    return 0
 
 
 async def serve(document: dict[str, Any], ready: int) -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    stop = Event()
+    get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with running(Kernel(document)):
         os.write(ready, b"r")
         os.close(ready)
@@ -77,6 +95,19 @@ def note_signatures(path: Path) -> None:
         return await sign(self, message, *more, **options)
 
     SoftwareSigner.sign = noted  # type: ignore[method-assign]
+
+
+def more_points() -> None:
+    """Fault points where the service calls others."""
+    event.listen(Engine, "before_cursor_execute", lambda *_: faults.point("migration.statement"))
+    event.listen(Engine, "commit", lambda *_: faults.point("migration.commit"))
+    sync = os.fsync
+
+    def synced(descriptor: Any) -> None:
+        faults.point("file.fsync")
+        sync(descriptor)
+
+    os.fsync = synced
 
 
 if __name__ == "__main__":
