@@ -110,6 +110,12 @@ def bind(config: ListenerConfig) -> list[BoundSocket]:
     return bound
 
 
+def check_address(config: ListenerConfig) -> None:
+    """Raises ListenProblem for an address that cannot be read."""
+    if not config.address.startswith("unix:"):
+        _host_and_port(config)
+
+
 def _bind_tcp(config: ListenerConfig, family: int, address: tuple[str | int, ...]) -> socket.socket:
     # No SO_REUSEPORT: with it a second server would share the port silently.
     sock = socket.socket(family, socket.SOCK_STREAM)

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, Schema, Welcome
-from greatseal.api.http import AuthScheme, Discovery, Permission, Route
+from greatseal.api.http import AuthScheme, Discovery, ListenerName, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
@@ -16,7 +16,9 @@ from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock
+from greatseal.http.connection import TrustedProxies
 from greatseal.http.dispatch import check_routes
+from greatseal.http.sockets import ListenerConfig, check_address
 from greatseal.kernel import settings
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
@@ -63,7 +65,7 @@ class Kernel:
         self.cluster = self._core(settings.Cluster)
         self.base_url, self.issuer, wrong = base_and_issuer(self.server)
         mislabelled = _cluster_problems(self.cluster)
-        problems += [*wrong, *mislabelled]
+        problems += [*wrong, *mislabelled, *self._listener_problems()]
         self.node_id = settings.Cluster().node_id if mislabelled else self.cluster.node_id
         self.state_dir: Path = state_folder(self.database.url)
         self._tools()
@@ -115,6 +117,23 @@ class Kernel:
         self.registry = Registry()
         self._factories: dict[ServiceKey[Any], Any] = {}
         self._made: dict[ServiceKey[Any], object] = {}
+
+    def _listener_problems(self) -> list[str]:
+        """What is wrong with addresses and proxies, so that check-config knows it too."""
+        problems: list[str] = []
+        listeners: list[tuple[ListenerName, str]] = [("main", self.server.listen)]
+        if admin := self.admin():
+            listeners.append(("admin", admin.listen))
+        for name, address in listeners:
+            try:
+                check_address(ListenerConfig(name, address))
+            except StartProblem as problem:
+                problems += problem.messages
+        try:
+            TrustedProxies(self.server.trusted_proxies)
+        except ValueError as error:
+            problems.append(f"[server] trusted_proxies: {error}; expected networks such as 10.0.0.0/8, or unix")
+        return problems
 
     def _load(self, document: Document) -> list[str]:
         self.binder.declare("core", CORE)

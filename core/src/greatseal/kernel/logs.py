@@ -3,8 +3,10 @@
 import logging
 import sys
 from collections.abc import MutableMapping
+from functools import lru_cache
 from typing import Any
 
+import orjson
 import structlog
 
 SECRET_WORDS = ("secret", "password", "token", "authorization", "cookie", "private", "hmac")
@@ -20,10 +22,10 @@ def configure(*, level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             redact,
             structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(),
+            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(serializer=_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr) if terminal else structlog.BytesLoggerFactory(file=sys.stderr.buffer),
         cache_logger_on_first_use=True,
     )
 
@@ -31,11 +33,20 @@ def configure(*, level: int = logging.INFO) -> None:
 def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Hide values whose name says that they are secret; escape what could forge or hide a line."""
     for key, value in event.items():
-        if any(word in key.lower() for word in SECRET_WORDS) and not isinstance(value, bool | int):
+        if isinstance(value, str):
+            event[key] = "[hidden]" if _is_secret(key) else printable(value)
+        elif not isinstance(value, bool | int | float) and _is_secret(key):
             event[key] = "[hidden]"
-        elif isinstance(value, str):
-            event[key] = printable(value)
     return event
+
+
+@lru_cache(1000)
+def _is_secret(key: str) -> bool:
+    return any(word in key.lower() for word in SECRET_WORDS)
+
+
+def _json(event: object, **_options: object) -> bytes:
+    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 
 def printable(text: str) -> str:
