@@ -34,7 +34,7 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_THUMBPRINT
-from greatseal_acme.orders import Order, Orders
+from greatseal_acme.orders import Order, Orders, read_order
 from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AcmeProfile
 
@@ -129,12 +129,8 @@ class Finalizations:
         now = self._host.clock.now()
         before = now - SETTLE_AGE if self._settled_once else self._began
         for order_id, certificate_id in await self._host.db.read(_claimed, before):
-            if order_id in self._active:
-                continue
-            try:
+            if order_id not in self._active:
                 await self._settle_one(order_id, certificate_id)
-            except Unavailable as problem:
-                self._host.log.warning("a finalization cannot be settled yet", order=order_id, reason=problem.detail)
         self._settled_once = True
 
     async def _checked(self, order: Order, asked: FinalizeRequest, account: AccountView) -> IssuanceRequest:
@@ -192,6 +188,8 @@ class Finalizations:
             issued = await self._issuance.issue(prepared)
             faults.point("acme.finalize.issued")
             await self._host.db.write(self._record, order.id, prepared, issued)
+        except Conflict:
+            return await self._host.db.read(_stored, order.id)  # it was settled meanwhile
         except Exception:
             self._host.spawn(f"settle order {order.id}", self._settle_one(order.id, prepared.id))
             raise
@@ -199,18 +197,24 @@ class Finalizations:
         return msgspec.structs.replace(order, status="valid", certificate_id=prepared.id)
 
     async def _settle_one(self, order_id: str, certificate_id: str) -> None:
+        try:
+            await self._decide(order_id, certificate_id)
+        except Conflict:
+            return  # somebody else ended it
+        except Unavailable as problem:
+            self._host.log.warning("a finalization cannot be settled yet", order=order_id, reason=problem.detail)
+
+    async def _decide(self, order_id: str, certificate_id: str) -> None:
+        """The certificate if it was or can be signed, else the order is ready again."""
         prepared = await self._host.db.read(self._issuance.reserved, certificate_id)
         if prepared is None:
             await self._follow(order_id, certificate_id)
             return
         issued = await self._issuance.settle(prepared)
-        try:
-            if issued is not None:
-                await self._host.db.write(self._record, order_id, prepared, issued)
-            else:
-                await self._host.db.write(self._give_up, order_id, prepared)
-        except Conflict:
-            return  # somebody else ended it
+        if issued is not None:
+            await self._host.db.write(self._record, order_id, prepared, issued)
+        else:
+            await self._host.db.write(self._give_up, order_id, prepared)
         self._host.log.info("settled an interrupted finalization", order=order_id, issued=issued is not None)
 
     async def _follow(self, order_id: str, certificate_id: str) -> None:
@@ -254,6 +258,12 @@ def _proven(tx: Tx, order: Order) -> tuple[ProvenIdentifier, ...]:
     for row in tx.all(PROVEN_BY, id=order.id):
         proven.setdefault(row.position, row.type)
     return tuple(ProvenIdentifier(identifier=one, validated_by=proven[at]) for at, one in enumerate(order.identifiers))
+
+
+def _stored(tx: Tx, order_id: str) -> Order:
+    order = read_order(tx, order_id)
+    assert order is not None  # orders are never deleted
+    return order
 
 
 def _is_account_key(tx: Tx, thumbprint: str) -> bool:
