@@ -28,7 +28,10 @@ class StoredSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered client. ``more`` holds the members of RFC 7591 and OpenID that have no field here, as they were registered."""
+    """A registered client. ``more`` holds the members of RFC 7591 and OpenID that have no field here, as they were registered.
+
+    Moments are microseconds, 0 for a client that is no row of the registry.
+    """
 
     client_id: str
     token_endpoint_auth_method: str
@@ -47,6 +50,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     workload_type: str | None = None
     allow_token_exchange_actor: bool = False
     source: str = "admin"
+    created_at: int = 0
+    updated_at: int = 0
     more: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -119,6 +124,9 @@ class Clients(Protocol):
 
     async def get(self, client_id: str) -> Client | None:
         """The client of that id."""
+
+    def secret(self, client: Client) -> Secret:
+        """The secret of a client whose method has ``secret_form`` ``sealed``. Raises InvalidClient when it has none of that form."""
 
     async def by_principal(self, principal: str) -> Sequence[Client]:
         """Clients of a Kerberos principal: those that name it exactly, else those whose pattern matches."""

@@ -1,11 +1,14 @@
 """Signing keys: signers, rings and stores (architecture 9)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+from greatseal.api.store import Tx
 
 KeyState = Literal["pending", "active", "retained", "revoked"]
 HashAlg = Literal["sha256", "sha384", "sha512"]
@@ -21,6 +24,10 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: KeyState
     created_at: int
     spki: bytes
+
+
+WithKey = Callable[[Tx, KeyInfo], object]
+"""What commits with the change of a key, such as its audit event; it is given the key's record."""
 
 
 class Signer(Protocol):
@@ -58,11 +65,11 @@ class KeyRing(Protocol):
     def all(self) -> tuple[Signer, ...]:
         """Every key that is not revoked, newest first."""
 
-    async def make(self, algorithm: str) -> Signer:
-        """Make a key, store it sealed and make it active; the one before is retained."""
+    async def make(self, algorithm: str, *, also: WithKey | None = None) -> Signer:
+        """Make a key, store it sealed and make it active; the one before is retained. ``also`` runs in the same transaction."""
 
-    async def revoke(self, kid: str) -> bool:
-        """Revoke for ever; False when the kid is unknown."""
+    async def revoke(self, kid: str, *, also: WithKey | None = None) -> bool:
+        """Revoke for ever; False when the kid is unknown. ``also`` runs in the same transaction."""
 
 
 class Keys(Protocol):

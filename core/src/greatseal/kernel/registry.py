@@ -8,6 +8,7 @@ import msgspec
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
@@ -39,6 +40,7 @@ POINTS = (
     Point("client_resolvers", ClientResolver, lambda one: one.name),
     Point("grants", Grant, lambda one: one.grant_type),
     Point("grant_checks", GrantCheck, lambda one: one.name),
+    Point("scopes", ScopeDefinition, lambda one: one.name),
     Point("challenge_validators", ChallengeValidator, lambda one: one.type),
     Point("account_bindings", AccountBinding, lambda one: one.member),
     Point("finalize_checks", FinalizeCheck, lambda one: one.name),

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from sqlalchemy import select
 
-from greatseal.api.keys import KeyInfo, KeyState, Signer
+from greatseal.api.keys import KeyInfo, KeyState, Signer, WithKey
 from greatseal.api.problems import Internal, StartProblem
 from greatseal.api.store import Database, Row, Tx
 from greatseal.db.core_tables import KEYS, key
@@ -29,7 +29,7 @@ from greatseal.keys.software import (
 
 _LIVE = select(key).where(key.c.state != "revoked").order_by(key.c.created_at.desc(), key.c.kid)
 _ACTIVE = select(key.c.kid).where(key.c.purpose == param("purpose"), key.c.state == "active")
-_OF_PURPOSE = select(key.c.kid).where(key.c.kid == param("kid"), key.c.purpose == param("purpose"))
+_OF_PURPOSE = select(key).where(key.c.kid == param("kid"), key.c.purpose == param("purpose"))
 _TABLE, _FIELD = key.name, key.c.private.name
 
 
@@ -101,14 +101,7 @@ class KeyRings:
         known = {signer.info.kid: signer for signers in self._signers.values() for signer in signers}
         found: dict[str, list[SoftwareSigner]] = {}
         for row in rows:
-            info = KeyInfo(
-                kid=row.kid,
-                purpose=row.purpose,
-                algorithm=row.algorithm,
-                state=row.state,
-                created_at=row.created_at,
-                spki=bytes(row.spki),
-            )
+            info = _info(row)
             before = known.get(info.kid)
             if before is not None:
                 signer = before if before.info == info else before.with_info(info)
@@ -145,7 +138,7 @@ class PurposeRing:
         """Every key that is not revoked, newest first."""
         return self._rings.signers(self.purpose)
 
-    async def make(self, algorithm: str) -> SoftwareSigner:
+    async def make(self, algorithm: str, *, also: WithKey | None = None) -> SoftwareSigner:
         """See :meth:`greatseal.api.keys.KeyRing.make`. Raises ValueError for an unknown key type."""
         rings = self._rings
         if algorithm not in KEY_TYPES:
@@ -153,33 +146,49 @@ class PurposeRing:
         private = await rings.blocking.run(POOL, KEY_TYPES[algorithm].make)
         info = info_of(private, purpose=self.purpose, created_at=rings.clock.now())
         sealed = rings.seal(private_to_der(private), table=_TABLE, row=info.kid, field=_FIELD)
-        await rings.db.write(_activate, info, sealed)
+        await rings.db.write(_activate, info, sealed, also)
         await rings.load()
         return next(signer for signer in self.all() if signer.info.kid == info.kid)
 
-    async def revoke(self, kid: str) -> bool:
+    async def revoke(self, kid: str, *, also: WithKey | None = None) -> bool:
         """See :meth:`greatseal.api.keys.KeyRing.revoke`. The private half is destroyed with it."""
-        if not await self._rings.db.write(_revoke, self.purpose, kid):
+        if not await self._rings.db.write(_revoke, self.purpose, kid, also):
             return False
         await self._rings.load()
         return True
+
+
+def _info(row: Row) -> KeyInfo:
+    return KeyInfo(
+        kid=row.kid,
+        purpose=row.purpose,
+        algorithm=row.algorithm,
+        state=row.state,
+        created_at=row.created_at,
+        spki=bytes(row.spki),
+    )
 
 
 def _live_keys(tx: Tx) -> list[Row]:
     return tx.all(_LIVE)
 
 
-def _activate(tx: Tx, info: KeyInfo, sealed: bytes) -> None:
+def _activate(tx: Tx, info: KeyInfo, sealed: bytes, also: WithKey | None) -> None:
     retained: KeyState = "retained"
     for row in tx.all(_ACTIVE, purpose=info.purpose):
         tx.put(KEYS, row.kid, state=retained)
     record = msgspec.structs.asdict(info)
     tx.put(KEYS, record.pop("kid"), **record, private=sealed)
+    if also is not None:
+        also(tx, info)
 
 
-def _revoke(tx: Tx, purpose: str, kid: str) -> bool:
-    if tx.one(_OF_PURPOSE, kid=kid, purpose=purpose) is None:
+def _revoke(tx: Tx, purpose: str, kid: str, also: WithKey | None) -> bool:
+    row = tx.one(_OF_PURPOSE, kid=kid, purpose=purpose)
+    if row is None:
         return False
     revoked: KeyState = "revoked"
     tx.put(KEYS, kid, state=revoked, private=None)
+    if also is not None:
+        also(tx, msgspec.structs.replace(_info(row), state=revoked))
     return True

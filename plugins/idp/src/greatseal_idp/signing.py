@@ -1,0 +1,207 @@
+"""The keys that sign this issuer's tokens: ES256, and RS256 beside it for clients that ask for it (RFC 7515, RFC 7517)."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.keys import KeyInfo, KeyRing, KeyState, Signer
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.store import Tx
+from greatseal.host import Host
+from greatseal.jose.compact import BadJws, Jws, b64url_encode, parse_compact
+from greatseal.jose.jwk import jwk_of
+from greatseal.jose.strict import decode_object
+from greatseal_idp.settings import IdpServer, SessionSettings, TokenSettings
+
+ALGORITHMS: Mapping[str, str] = MappingProxyType({"ES256": "ec:P-256", "RS256": "rsa:2048"})
+"""The algorithms of tokens, with the key type of each."""
+
+MAX_TOKEN = 16_384
+"""Characters of a token that is looked at."""
+
+POOL = "rs256"
+"""The blocking pool of RS256 signatures: 240 us each, in which the interpreter lock is released."""
+
+
+class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as the admin API shows it. Moments are microseconds; ``retire_at`` is when a retained key leaves the key set."""
+
+    kid: str
+    alg: str
+    kty: str
+    crv: str | None
+    status: KeyState
+    created_at: int
+    retire_at: int | None = None
+
+
+class Rotated(msgspec.Struct, frozen=True, kw_only=True):
+    """A new active key, and the one that it replaced."""
+
+    kid: str
+    alg: str
+    created_at: int
+    previous_kid: str | None
+
+
+class Signing:
+    """Signs and verifies this issuer's own tokens. Usable from :meth:`open` on."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._default: str = host.settings(IdpServer).jwt_signing_algorithm
+        self._heads: dict[tuple[str, str], bytes] = {}
+        self._changing = asyncio.Lock()
+        self._jwks: tuple[tuple[str, ...], bytes] = ((), b"")
+
+    @property
+    def default(self) -> str:
+        """The algorithm of `[server] jwt_signing_algorithm`."""
+        return self._default
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """All algorithms, the default one first."""
+        return (self._default, *(alg for alg in ALGORITHMS if alg != self._default))
+
+    async def open(self) -> None:
+        """At the start: make the keys that are not there yet."""
+        for alg, key_type in ALGORITHMS.items():
+            if self._ring(alg).active is None:
+                await self._ring(alg).make(key_type)
+
+    async def jwt(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
+        """A signed JWT with the header ``typ``; ``alg`` None is the default algorithm. RS256 is signed in a thread.
+
+        Raises Unavailable when there is no key of the algorithm, KeyError for an unknown one.
+        """
+        alg = alg or self._default
+        signer = self._ring(alg).active
+        if signer is None:
+            raise Unavailable("there is no signing key now", cause=f"no active key of {alg}")
+        message = self._head(signer, alg, typ) + b64url_encode(orjson.dumps(claims)).encode()
+        if alg == "RS256":
+            signature = await self._host.blocking.run(POOL, signer.sign_jose, message)
+        else:
+            signature = signer.sign_jose(message)
+        return f"{message.decode()}.{b64url_encode(signature)}"
+
+    def verify(self, token: str, *, typ: frozenset[str]) -> Mapping[str, Any] | None:
+        """The claims of a token that a live key of ours signed, for this issuer, with one of the header types ``typ`` (lower case).
+
+        None for every other token. Times are not looked at.
+        """
+        if len(token) > MAX_TOKEN:
+            return None
+        try:
+            jws = parse_compact(token)
+            signer = self._signer_of(jws, typ)
+            if signer is None:
+                return None
+            jws.verify(signer.public_key)  # type: ignore[arg-type]  # the rings hold EC and RSA keys alone
+            claims = decode_object(jws.payload)
+        except (BadJws, ValueError):
+            return None
+        return claims if claims.get("iss") == self._host.issuer else None
+
+    def jwks(self) -> bytes:
+        """The key set (RFC 7517 s5): every key that is not revoked."""
+        signers = list(self._signers())
+        kids = tuple(signer.info.kid for _, signer in signers)
+        if kids != self._jwks[0]:
+            keys = [{**_jwk(signer), "use": "sig", "alg": alg, "kid": signer.info.kid} for alg, signer in signers]
+            self._jwks = kids, orjson.dumps({"keys": keys})
+        return self._jwks[1]
+
+    def keys(self) -> list[SigningKey]:
+        """Every key that is not revoked, those of the default algorithm first, newest first."""
+        return [shown for alg in self.algorithms for shown in self._shown(alg)]
+
+    async def rotate(self, alg: str | None = None, *, by: str) -> Rotated:
+        """Make a new active key; the one before stays for verification. Raises BadRequest for an unknown algorithm."""
+        alg = alg or self._default
+        if alg not in ALGORITHMS:
+            raise BadRequest(f"alg: expected one of {', '.join(ALGORITHMS)}")
+        async with self._changing:
+            return await self._rotate(alg, by)
+
+    async def revoke(self, kid: str, *, by: str) -> bool:
+        """Revoke a key for ever; False when there is none of that kid. An active key gets its successor first."""
+        async with self._changing:
+            found = next(((alg, signer) for alg, signer in self._signers() if signer.info.kid == kid), None)
+            if found is None:
+                return False
+            alg, signer = found
+            if signer.info.state == "active":
+                self._host.log.warning("the active signing key is revoked", kid=kid, alg=alg)
+                await self._rotate(alg, by)
+            event = AuditEvent(event_type="key_revoked", service="idp", sub=by, detail=f"kid={kid} alg={alg}")
+            return await self._ring(alg).revoke(kid, also=lambda tx, _: tx.audit(event))
+
+    async def retire(self) -> None:
+        """Take away retained keys whose last token has expired."""
+        now = self._host.clock.now()
+        for key in self.keys():
+            if key.retire_at is not None and key.retire_at <= now:
+                await self.revoke(key.kid, by=f"node/{self._host.node_id}")
+
+    async def _rotate(self, alg: str, by: str) -> Rotated:
+        def told(tx: Tx, info: KeyInfo) -> None:
+            tx.audit(AuditEvent(event_type="key_rotated", service="idp", sub=by, detail=f"kid={info.kid} alg={alg}"))
+
+        before = self._ring(alg).active
+        made = await self._ring(alg).make(ALGORITHMS[alg], also=told)
+        return Rotated(
+            kid=made.info.kid, alg=alg, created_at=made.info.created_at, previous_kid=before.info.kid if before is not None else None
+        )
+
+    def _ring(self, alg: str) -> KeyRing:
+        return self._host.keys.ring(f"oidc:{alg}")
+
+    def _signers(self) -> Iterator[tuple[str, Signer]]:
+        for alg in self.algorithms:
+            for signer in self._ring(alg).all():
+                yield alg, signer
+
+    def _signer_of(self, jws: Jws, typ: frozenset[str]) -> Signer | None:
+        said, kid = jws.header.get("typ"), jws.header.get("kid")
+        if not isinstance(said, str) or said.lower().removeprefix("application/") not in typ:
+            return None
+        return next((signer for alg, signer in self._signers() if signer.info.kid == kid and alg == jws.alg), None)
+
+    def _head(self, signer: Signer, alg: str, typ: str) -> bytes:
+        key = (signer.info.kid, typ)
+        head = self._heads.get(key)
+        if head is None:
+            header = orjson.dumps({"alg": alg, "kid": signer.info.kid, "typ": typ})
+            head = self._heads[key] = f"{b64url_encode(header)}.".encode()
+        return head
+
+    def _shown(self, alg: str) -> Iterator[SigningKey]:
+        longest = max(
+            self._host.settings(TokenSettings).access_token_ttl,
+            self._host.settings(TokenSettings).id_token_ttl,
+            self._host.settings(SessionSettings).ttl,  # an expired ID token is still a hint at the end of its session
+        )
+        newer: int | None = None
+        for signer in self._ring(alg).all():
+            info, jwk = signer.info, _jwk(signer)
+            yield SigningKey(
+                kid=info.kid,
+                alg=alg,
+                kty=jwk["kty"],
+                crv=jwk.get("crv"),
+                status=info.state,
+                created_at=info.created_at,
+                retire_at=newer + longest * 1_000_000 if newer is not None and info.state == "retained" else None,
+            )
+            newer = info.created_at
+
+
+def _jwk(signer: Signer) -> dict[str, str]:
+    return jwk_of(signer.public_key)  # type: ignore[arg-type]  # the rings hold EC and RSA keys alone
