@@ -51,6 +51,15 @@ def test_a_nonce_of_another_process_is_refused():
     assert nonces.read(Nonces("n1", clock).issue()) is None
 
 
+def test_renewing_forgets_all_nonces():
+    nonces, _ = made()
+    before = nonces.issue()
+    nonces.renew()
+
+    assert nonces.read(before) is None
+    assert use(nonces, nonces.issue())
+
+
 def test_the_text_is_base64url_in_its_one_form():
     nonces, _ = made()
     nonce = nonces.issue()

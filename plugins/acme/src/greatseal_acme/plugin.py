@@ -79,16 +79,17 @@ class Plugin:
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
-        validations = self.acme(host).challenges.validations
+        acme = self.acme(host)
 
         @asynccontextmanager
-        async def validating() -> AsyncIterator[None]:
+        async def serving() -> AsyncIterator[None]:
+            acme.nonces.renew()
             try:
                 yield
             finally:
-                await validations.close()
+                await acme.challenges.validations.close()
 
-        return [Lifespan(name="acme-validations", open=validating, scope=Scope.WORKER)]
+        return [Lifespan(name="acme", open=serving, scope=Scope.WORKER)]
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:

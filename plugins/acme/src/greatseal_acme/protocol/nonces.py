@@ -31,9 +31,13 @@ class Nonces:
         self._clock = clock
         self._window = window
         self._max_age = max_age
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew under another key. A forked process must, or its nonces would be those of its parent's other children."""
         self._key = secrets.token_bytes(32)
         self._next = 0
-        self._used = bytearray((window + 7) // 8)
+        self._used = bytearray((self._window + 7) // 8)
 
     def issue(self) -> str:
         """A fresh nonce."""
