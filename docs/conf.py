@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "Greatseal"
-copyright = "the Greatseal developers"  # noqa: A001  # Sphinx reads this name
+copyright = "the Greatseal developers"
 extensions = ["myst_parser", "greatseal_reference"]
 html_theme = "furo"
 html_title = "Greatseal"

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 from greatseal import hookspecs
 from greatseal.kernel.kernel import Kernel
-from greatseal.kernel.loading import installed, load
+from greatseal.kernel.loading import installed
 
 EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen": "127.0.0.1:8081"}}
 """A configuration that enables every installed plugin of the project."""
@@ -40,14 +40,15 @@ def hooks(_kernel: Kernel) -> str:
     for function in sorted(functions, key=lambda one: one.__code__.co_firstlineno):
         returned = str(inspect.signature(function).return_annotation).strip("'\"")
         parameters = ", ".join(inspect.signature(function).parameters)
-        lines += [f"## {function.__name__}", "", f"`{function.__name__}({parameters}) -> {returned}`", "", inspect.getdoc(function) or "", ""]
+        signature = f"`{function.__name__}({parameters}) -> {returned}`"
+        lines += [f"## {function.__name__}", "", signature, "", inspect.getdoc(function) or "", ""]
     return "\n".join(lines).replace(":class:", "").replace(":data:", "").replace(":mod:", "")
 
 
 def keys(kernel: Kernel) -> str:
     """Every configuration key by section."""
     sections: dict[str, list[list[str]]] = {}
-    for section, key, owner, field, doc in kernel.binder.keys():
+    for section, key, owner, field, doc in kernel.binder.rows():
         sections.setdefault(section, []).append([f"`{key}`", _type(field.type), _default(field), owner, doc])
     lines = ["# Configuration keys", "", "A key has one owner; an unknown or misspelt key stops the start with the nearest right name.", ""]
     for section, rows in sorted(sections.items()):

@@ -146,7 +146,7 @@ def owners() -> dict[tuple[str, str], str]:
 
 def test_every_configuration_key_is_listed_under_its_owner_and_documented(kernel: Kernel):
     ours = {"core", *(folder.name for folder in (ROOT / "plugins").iterdir())}
-    listed, declared = owners(), kernel.binder.keys()
+    listed, declared = owners(), kernel.binder.rows()
     wrong = []
     for section, key, owner, _, doc in declared:
         if owner in ours:

@@ -27,7 +27,8 @@ def config(tmp_path):
         port = port or free_port()
         path = tmp_path / "greatseal.toml"
         path.write_text(
-            f'[plugins]\nenabled = {json.dumps(enabled)}\n[server]\nbase_url = "http://localhost:{port}"\nlisten = "127.0.0.1:{port}"\n{server}'
+            f"[plugins]\nenabled = {json.dumps(enabled)}\n"
+            f'[server]\nbase_url = "http://localhost:{port}"\nlisten = "127.0.0.1:{port}"\n{server}'
             f'[database]\nurl = "sqlite:///{tmp_path}/state/greatseal.db"\n{more}'
         )
         return path

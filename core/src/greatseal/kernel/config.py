@@ -69,7 +69,7 @@ class Binder:
             self._bind_one(bound, document, declaration, seen)
         return bound
 
-    def keys(self) -> list[tuple[str, str, str, msgspec.structs.FieldInfo, str]]:
+    def rows(self) -> list[tuple[str, str, str, msgspec.structs.FieldInfo, str]]:
         """Every owned key as (section, key, owner, field, doc), for the reference."""
         docs = {(d.section, d.struct): field_docs(d.struct) for _, d in self._declared if isinstance(d, Owns)}
         rows = []
