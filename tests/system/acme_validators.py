@@ -51,11 +51,15 @@ class Failing(ChallengeValidator):
     identifier_types = frozenset({"dns"})
     deadline = 0.05
 
+    def __init__(self) -> None:
+        self.tried = 0
+
     async def start(self, attempt: Attempt) -> None:
         if attempt.identifier.value == "start.localhost":
             raise IncorrectResponse("the mail could not be sent")
 
     async def validate(self, attempt: Attempt) -> Verdict:
+        self.tried += 1
         match attempt.identifier.value.partition(".")[0]:
             case "oserror":
                 raise ConnectionRefusedError(111, "Connection refused")
@@ -98,10 +102,11 @@ class Wild(ChallengeValidator):
 class Plugin:
     def __init__(self) -> None:
         self.gated = Gated()
+        self.failing = Failing()
 
     @hookimpl
     def challenge_validators(self) -> list[ChallengeValidator]:
-        return [self.gated, Failing(), Wild()]
+        return [self.gated, self.failing, Wild()]
 
 
 @contextmanager

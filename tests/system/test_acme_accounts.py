@@ -167,7 +167,7 @@ async def test_an_account_key_is_no_certificate_key(site):
     assert isinstance(client.key.private, ec.EllipticCurvePrivateKey)
 
 
-async def test_grants_are_set_through_the_service(site):
+async def test_ca_019_grants_are_set_through_the_service(site):
     client, accounts = await site.client(), service(site, ACCOUNTS)
     id, db = client.kid.rpartition("/")[2], site.service.host("acme").db
 
@@ -194,7 +194,7 @@ class Voucher(AccountBinding):
         return Binding(echo=request.value, profile_grants=("special",), kerberos_principal="alice@EXAMPLE.ORG")
 
 
-async def test_ca_019_a_binding_gives_grants_and_principal(start_service, tmp_path, monkeypatch):
+async def test_ca_019_ca_020_a_binding_gives_grants_and_principal(start_service, tmp_path, monkeypatch):
     from greatseal.testing.distributions import install
 
     folder = tmp_path / "installed"

@@ -36,7 +36,7 @@ def rfc3339(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def test_ca_001_an_order_gives_a_certificate_with_its_chain(site):
+async def test_ca_001_ca_104_an_order_gives_a_certificate_with_its_chain(site):
     client = await site.client()
 
     leaf, *issuers = await client.issue(site.responder, "one.localhost", "two.localhost")
@@ -48,7 +48,7 @@ async def test_ca_001_an_order_gives_a_certificate_with_its_chain(site):
     issuers[0].verify_directly_issued_by(issuers[1])
 
 
-async def test_the_objects_on_the_way(site):
+async def test_ca_021_ca_022_ca_023_ca_024_ca_081_ca_082_ca_083_ca_088_ca_090_ca_105_ca_107_the_objects_on_the_way(site):
     client = await site.client()
 
     made = await client.order("A.localhost", "a.localhost")
@@ -98,7 +98,7 @@ async def test_ca_115_a_certificate_by_get_and_by_post(site):
     assert (unknown.status, unknown.error) == (404, "malformed")
 
 
-async def test_ca_086_a_failed_probe_makes_all_invalid_and_says_why(site):
+async def test_ca_003_ca_022_ca_025_ca_086_ca_089_ca_091_a_failed_probe_makes_all_invalid_and_says_why(site):
     client = await site.client()
     made = await client.order("a.localhost", "b.localhost")
     authorization_url = made.json["authorizations"][0]
@@ -183,7 +183,7 @@ async def challenge_id(site, url):
     return (await site.service.host("acme").db.read(lambda tx: tx.one(by_place, authorization=authorization, type=type))).id
 
 
-async def test_ca_089_deactivating_an_authorization_ends_its_orders(site):
+async def test_deactivating_an_authorization_ends_its_orders(site):
     client = await site.client()
     pending, ready = await client.order("a.localhost"), await client.ready(site.responder, "b.localhost")
     urls = [one.json["authorizations"][0] for one in (pending, ready)]
@@ -257,7 +257,7 @@ async def test_a_new_order_that_is_malformed(start_service, members):
     assert (answer.status, answer.error) == (400, "malformed")
 
 
-async def test_profiles_are_echoed_when_asked_for(start_service):
+async def test_ca_047_ca_048_profiles_and_grants(start_service):
     profiles = {"short": {"validity_days": 7}, "special": {"require_account_grant": True}}
     async with acme_site(start_service, profiles=profiles) as site:
         client, accounts = await site.client(), site.service.kernel.service(ACCOUNTS)

@@ -46,7 +46,7 @@ async def test_directory_and_nonce_by_post_as_get(site):
     assert (await client.post(client.directory["newNonce"])).status == 204
 
 
-async def test_every_post_is_answered_with_a_nonce_and_the_index(site):
+async def test_ca_200_every_post_is_answered_with_a_nonce_and_the_index(site):
     client = await site.client()
     order = await client.order("a.localhost")
     asked = [
@@ -126,7 +126,7 @@ async def test_an_envelope_with_a_mistake(site, change):
     assert (answer.error, answer.status) == ("malformed", 400)
 
 
-async def test_a_wrong_signature_is_malformed_and_leaves_the_nonce(site):
+async def test_ca_190_a_wrong_signature_is_malformed_and_leaves_the_nonce(site):
     client = await site.client()
     url, nonce = client.directory["newOrder"], await client.nonce()
     good = client.signed(await client.header(url, nonce=nonce), {"identifiers": [{"type": "dns", "value": "a.localhost"}]})

@@ -108,7 +108,7 @@ async def config(tmp_path, feature, database_url):
         yield document(tmp_path, features, server=server, database=database), responder
 
 
-async def test_ca_085_what_was_processing_is_validated_after_a_restart(config):
+async def test_what_was_processing_is_validated_after_a_restart(config):
     async with restarted(*config) as site:
         client = await site.client()
         place = await answered(client, "a.localhost", "b.localhost")
@@ -170,24 +170,28 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
     assert (await client.post(place)).json["status"] == "invalid"
 
 
-async def test_ca_103_a_cascade_that_fails_is_rolled_back_and_tried_again(start_service, feature, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("type", "name", "end"), [("gate-01", "a.localhost", "ready"), ("fail-01", "problem.localhost", "invalid")])
+async def test_ca_085_ca_087_ca_103_a_cascade_that_fails_is_rolled_back_and_tried_again(
+    start_service, feature, tmp_path, monkeypatch, type, name, end
+):
     monkeypatch.setattr("greatseal_acme.validation.RETRY_SECONDS", 0.05)
     path = tmp_path / "shared.db"
     async with acme_site(start_service, feature, database=f"sqlite:///{path}") as site:
-        client, gate = await site.client(), gate_of(site)
-        place = await answered(client, "a.localhost")
-        (url,) = (await client.post(place)).json["authorizations"]
-        await eventually(lambda: gate.waiting == 1)
+        client, plugin = await site.client(), site.service.kernel.hooks.instances["test-validators"]
+        plugin.gated.gate.open.set()
+        made = await client.order(name)
+        (url,) = made.json["authorizations"]
+        challenge = await client.challenge(url, type)
         with closing(sqlite3.connect(path)) as other:
             other.execute("CREATE TRIGGER broken BEFORE UPDATE ON acme_order BEGIN SELECT RAISE(ABORT, 'broken disk'); END")
-            gate.open.set()
-            await eventually(lambda: gate.passed >= 2)
-            meanwhile = [(await client.challenge(url, "gate-01"))["status"], (await client.post(url)).json["status"]]
+            await client.post(challenge["url"], {})
+            await eventually(lambda: max(plugin.gated.gate.passed, plugin.failing.tried) >= 2)
+            meanwhile = [(await client.challenge(url, type))["status"], (await client.post(url)).json["status"]]
             other.execute("DROP TRIGGER broken")
-        order = await client.until(place, "pending")
+        order = await client.until(made.location, "pending")
 
     assert meanwhile == ["processing", "pending"]
-    assert order["status"] == "ready"
+    assert order["status"] == end
 
 
 async def test_ca_202_an_account_that_cannot_be_read_is_an_internal_error(config):
