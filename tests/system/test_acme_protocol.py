@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from system.acme_client import JOSE, Site, acme_site, b64url, compact, csr_for
 
+from greatseal.api.problems import StartProblem
+
 
 @pytest.fixture
 async def site(start_service) -> AsyncIterator[Site]:
@@ -183,3 +185,8 @@ async def test_s117_post_as_get_has_the_empty_payload(site):
         assert (answer.status, answer.error) == (400, "malformed")
     account = await client.post(client.kid, {})
     assert account.status == 200
+
+
+async def test_without_a_challenge_type_the_service_does_not_start(start_service):
+    with pytest.raises(StartProblem, match="no challenge type to offer; enable one, for example http-01"):
+        await start_service("ca", "acme", "resolver")
