@@ -77,7 +77,7 @@ class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The client is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or the Kerberos principal.
 
     ``cnf`` binds those tokens (RFC 7800), for example to a certificate. ``headers`` go out with the reply. ``events`` is called with the
-    granted scopes when tokens are issued; its events commit with them.
+    granted scopes when tokens are issued; its events are committed before anything is signed.
     """
 
     client: Client

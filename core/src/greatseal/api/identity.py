@@ -136,6 +136,8 @@ class LoginOption(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str
     url: str
     kind: Literal["link", "passkey", "negotiate"] = "link"
+    source: str = "config"
+    """Where a provider was found: ``config``, or the name of the directory."""
 
 
 class LoginOptions(ABC):
@@ -357,3 +359,7 @@ class AccessDenied(Forbidden):
     """The person or program is known and gets nothing: account state, policy, or their own decision."""
 
     error = "access_denied"
+
+
+class AccountRefused(AccessDenied):
+    """The account is disabled, locked, expired or gone, or its password has expired. Where a grant is redeemed this is invalid_grant."""

@@ -1,8 +1,8 @@
 """Grants, what they give, who may refuse it, and the claims of a subject (architecture 4 and 10).
 
-One token request, in order: the client is proven, :meth:`Grant.prepare` (all I/O), the grant checks of the phase ``token``, one
-transaction with :meth:`Grant.redeem`, the refresh family and the audit events, then signing, then the reply. Nothing is signed that was
-not committed.
+One token request, in order: the client is proven, :meth:`Grant.prepare` (all I/O, and :meth:`Tokens.permitted`: account state and grant
+checks), one transaction with :meth:`Grant.redeem`, the refresh family and the audit events, then signing, then the reply. Nothing is
+signed that was not committed.
 """
 
 from abc import ABC, abstractmethod
@@ -79,7 +79,7 @@ class Grant(ABC, Generic[P]):
     async def prepare(self, request: ProvenRequest) -> P | Granted:
         """Read the parameters and do all I/O. Granted when nothing is to be consumed: then there is no :meth:`redeem`.
 
-        The client may use this grant. Raises a Problem to refuse; nothing is changed then.
+        The client may use this grant. Whom the tokens are for, and with what scopes, is asked of :meth:`Tokens.permitted` here. Raises a Problem to refuse; nothing is changed then.
         """
 
     def owner(self, prepared: P) -> str | None:
@@ -185,7 +185,10 @@ class Tokens(Protocol):
         """A token given for an exchange, by its token type URI; None when it is not good, BadRequest for a type that is not offered."""
 
     async def permitted(self, question: GrantQuestion) -> frozenset[str]:
-        """The scopes that every grant check leaves. Raises AccessDenied when none is left or the account may not sign in, Unavailable."""
+        """The scopes that every grant check leaves, of a subject whose account may sign in now.
+
+        Raises AccessDenied when scopes were asked for and none is left, AccountRefused for the account, Unavailable.
+        """
 
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         """Revoke all that was issued under a :attr:`Granted.origin`, its families too."""
@@ -197,8 +200,8 @@ class Families(Protocol):
     def open(self, tx: Tx, granted: Granted) -> Family:
         """A new family for what was granted, on this node."""
 
-    def revoke(self, tx: Tx, id: str, *, event_type: str) -> bool:
-        """End a family and its access tokens; False when it was not active."""
+    def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
+        """End a family and its access tokens; False when it was not active. ``by`` is the principal of the audit event."""
 
     def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> int:
         """End all families that match every value given; at least one must be. How many there were."""

@@ -156,6 +156,16 @@ revoked = table(
 )
 """What was revoked before its time, until the last token of it has expired; a snapshot of it is checked with every token."""
 
+secret = table(
+    "idp_secret",
+    metadata,
+    State.REPLICATED,
+    Column("name", Id, primary_key=True),  # refresh/<node>: what that node's refresh tokens are authenticated with
+    Column("value", Sealed, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+SECRET = Collection("idp_secret", secret)
+
 notification = table(
     "idp_notification",
     metadata,

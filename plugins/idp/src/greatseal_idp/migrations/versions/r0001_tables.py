@@ -143,6 +143,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
+        "idp_secret",
+        sa.Column("name", Id(), nullable=False),
+        sa.Column("value", Sealed(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
         "idp_session",
         sa.Column("id", Id(), nullable=False),
         sa.Column("digest", Blob(), nullable=False),
