@@ -1,4 +1,4 @@
 """The identity provider as one install."""
 
-features = ("idp", "users-file", "client-auth-jwt")
+features = ("idp", "resolver", "users-file", "client-auth-jwt")
 """What `[plugins] sets = ["idp"]` enables."""

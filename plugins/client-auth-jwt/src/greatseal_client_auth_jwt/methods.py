@@ -1,0 +1,99 @@
+"""The two methods of RFC 7523 s2.2: an assertion under the client's key pair, or under a MAC with its secret."""
+
+import hmac
+
+from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
+from greatseal.host import Host
+from greatseal.jose.compact import BadJws, Jws, fits
+from greatseal_client_auth_jwt.assertion import Assertion, accept, read, refused
+from greatseal_client_auth_jwt.jwks import ClientKey, ClientKeys, keys_of
+
+DIGESTS = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
+SHORTEST_SECRET = 32
+
+
+class PrivateKeyJwt(ClientAuthMethod[Assertion]):
+    """``private_key_jwt``: keys are inline or behind ``jwks_uri``."""
+
+    method = "private_key_jwt"
+    fields = frozenset({"jwks", "jwks_uri"})
+
+    def __init__(self, host: Host, keys: ClientKeys) -> None:
+        self._host = host
+        self._keys = keys
+
+    def check(self, registration: Registration) -> Client:
+        client = registration.client
+        if (client.jwks_uri is None) == (client.jwks is None):
+            raise InvalidClientMetadata("private_key_jwt needs jwks_uri or jwks, and not both")
+        if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
+            raise InvalidClientMetadata("jwks_uri must begin with https://")
+        if client.jwks is not None:
+            try:
+                keys_of(client.jwks)
+            except ValueError as error:
+                raise InvalidClientMetadata(f"jwks: {error}") from None
+        return client
+
+    def credentials(self, request: ClientRequest) -> Assertion | None:
+        return read(request, mac=False)
+
+    def client_id(self, credentials: Assertion) -> str | None:
+        return credentials.client_id
+
+    async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
+        _check_algorithm(client, credentials.jws)
+        keys = await self._keys.of(client, credentials.jws.header)
+        if not any(_signed_by(key, credentials.jws) for key in keys):
+            raise refused("no key of the client made the signature")
+        await accept(self._host, credentials)
+        return ClientMatch(client=client, subject=client.client_id)
+
+
+class ClientSecretJwt(ClientAuthMethod[Assertion]):
+    """``client_secret_jwt``: the secret itself is needed, so it rests sealed."""
+
+    method = "client_secret_jwt"
+    secret_form = "sealed"  # noqa: S105  # how it is kept, not what it is
+
+    def __init__(self, host: Host, clients: Clients) -> None:
+        self._host = host
+        self._clients = clients
+
+    def check(self, registration: Registration) -> Client:
+        secret = registration.client_secret
+        if secret is not None and len(secret.value.encode()) < SHORTEST_SECRET:
+            raise InvalidClientMetadata(f"client_secret must have at least {SHORTEST_SECRET} bytes for client_secret_jwt (RFC 7518 s3.2)")
+        return registration.client
+
+    def credentials(self, request: ClientRequest) -> Assertion | None:
+        return read(request, mac=True)
+
+    def client_id(self, credentials: Assertion) -> str | None:
+        return credentials.client_id
+
+    async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
+        _check_algorithm(client, credentials.jws)
+        secret = self._clients.secret(client).value.encode()
+        expected = hmac.digest(secret, credentials.jws.signing_input, DIGESTS[credentials.jws.alg])
+        if not hmac.compare_digest(expected, credentials.jws.signature):
+            raise refused("the MAC is not that of the client's secret")
+        await accept(self._host, credentials)
+        return ClientMatch(client=client, subject=client.client_id)
+
+
+def _check_algorithm(client: Client, jws: Jws) -> None:
+    """A client that registered ``token_endpoint_auth_signing_alg`` may use no other (OpenID Connect Registration s2)."""
+    registered = client.more.get("token_endpoint_auth_signing_alg")
+    if registered is not None and registered != jws.alg:
+        raise refused(f"alg is {jws.alg}, registered is {registered}")
+
+
+def _signed_by(key: ClientKey, jws: Jws) -> bool:
+    if (key.alg is not None and key.alg != jws.alg) or not fits(jws.alg, key.key):
+        return False
+    try:
+        jws.verify(key.key)
+    except BadJws:
+        return False
+    return True
