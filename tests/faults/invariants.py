@@ -105,6 +105,17 @@ def check_rest(ask: Ask) -> None:
     assert sorted(ask("SELECT role FROM ca_authority")) == [("issuing",), ("root",)]
 
 
+def settled(service: Crashing) -> bool:
+    """Whether nothing is under way."""
+    with rows_of(service.document["database"]["url"]) as ask:
+        found = [
+            *ask("SELECT count(*) FROM acme_order WHERE status = 'processing'"),
+            *ask("SELECT count(*) FROM acme_challenge WHERE status = 'processing'"),
+            *ask("SELECT count(*) FROM ca_certificate WHERE status = 'signing'"),
+        ]
+    return found == [(0,)] * 3
+
+
 def tbs_of(der: bytes) -> bytes:
     return x509.load_der_x509_certificate(bytes(der)).tbs_certificate_bytes
 

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 from faults.crash import Crashing, Ledger, Subscriber, subscribers
-from faults.invariants import check, check_answers, rows_of
+from faults.invariants import check, check_answers, rows_of, settled
 from faults.test_kills import ALL
 from system.acme_client import AcmeClient, Responder, csr_for, eventually
 
@@ -128,12 +128,12 @@ async def test_f01_kills_while_a_crash_is_settled(database_url, tmp_path):
                     await service.start(f"{point}:kill:{hit}")
                     async with asyncio.timeout(RECOVERY_SECONDS):
                         # A point that is not reached any more: what it belongs to is settled.
-                        ended = await killed_or_settled(service, database_url)
+                        ended = await killed_or_settled(service)
                     if not ended:
                         assert await service.end() == {"code": 0}
             assert await service.start()
             async with asyncio.timeout(RECOVERY_SECONDS):  # I10, without any client's help
-                await eventually(lambda: settled(database_url))
+                await eventually(lambda: settled(service))
             client.nonces.clear()
             for url, name in orders.items():
                 order = await client.until(url, "processing", "pending")
@@ -145,18 +145,8 @@ async def test_f01_kills_while_a_crash_is_settled(database_url, tmp_path):
     check(service, ledger)
 
 
-def settled(database: str) -> bool:
-    with rows_of(database) as ask:
-        found = [
-            *ask("SELECT count(*) FROM acme_order WHERE status = 'processing'"),
-            *ask("SELECT count(*) FROM acme_challenge WHERE status = 'processing'"),
-            *ask("SELECT count(*) FROM ca_certificate WHERE status = 'signing'"),
-        ]
-    return found == [(0,)] * 3
-
-
-async def killed_or_settled(service: Crashing, database: str) -> bool:
-    while not settled(database):
+async def killed_or_settled(service: Crashing) -> bool:
+    while not settled(service):
         if not alive(service.pid):
             await service.killed()
             return True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import click
 
 from greatseal import __version__
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import Problem, StartProblem
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
@@ -50,7 +50,7 @@ def _plugin_commands() -> list[click.Command]:
 
 
 def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
-    """Turn a StartProblem into its lines on stderr and exit code 2."""
+    """Turn a StartProblem into its lines on stderr and exit code 2, a Problem (the disk is full) into one and exit code 1."""
 
     @wraps(fn)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -60,6 +60,9 @@ def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
             for message in problem.messages:
                 click.echo(f"greatseal: {message}", err=True)
             sys.exit(2)
+        except Problem as problem:
+            click.echo(f"greatseal: {problem.detail}{f' ({problem.cause})' if problem.cause else ''}", err=True)
+            sys.exit(1)
 
     return run
 

@@ -1,10 +1,12 @@
 """Structured logs on stderr: one line an event, without secrets, control characters escaped."""
 
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 import orjson
 import structlog
@@ -20,12 +22,14 @@ def configure(*, level: int = logging.INFO) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            redact,
             structlog.processors.format_exc_info,
+            redact,
             structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(serializer=_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr) if terminal else structlog.BytesLoggerFactory(file=sys.stderr.buffer),
+        logger_factory=structlog.WriteLoggerFactory(file=_Lossy(sys.stderr))  # type: ignore[arg-type]  # write and flush are all it uses
+        if terminal
+        else structlog.BytesLoggerFactory(file=_Lossy(sys.stderr.buffer)),  # type: ignore[arg-type]  # as above
         cache_logger_on_first_use=True,
     )
 
@@ -33,11 +37,29 @@ def configure(*, level: int = logging.INFO) -> None:
 def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Hide values whose name says that they are secret; escape what could forge or hide a line."""
     for key, value in event.items():
-        if isinstance(value, str):
-            event[key] = "[hidden]" if _is_secret(key) else printable(value)
-        elif not isinstance(value, bool | int | float) and _is_secret(key):
+        if isinstance(value, bool | int | float):
+            continue
+        if _is_secret(key):
             event[key] = "[hidden]"
+        elif key == "exception" and isinstance(value, str):
+            event[key] = "\n".join(map(printable, value.split("\n")))
+        else:
+            event[key] = _shown(value)
     return event
+
+
+def _shown(value: Any) -> Any:
+    """The value with every text in it printable."""
+    match value:
+        case str():
+            return printable(value)
+        case list() | tuple():
+            return [_shown(one) for one in value]
+        case dict():
+            return {printable(str(name)): "[hidden]" if _is_secret(str(name)) else _shown(one) for name, one in value.items()}
+        case bool() | int() | float() | None:
+            return value
+    return printable(repr(value))
 
 
 @lru_cache(1000)
@@ -46,7 +68,25 @@ def _is_secret(key: str) -> bool:
 
 
 def _json(event: object, **_options: object) -> bytes:
-    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(event)
+    except TypeError:  # an integer of more than 64 bits
+        return json.dumps(event).encode()
+
+
+class _Lossy:
+    """A stream that takes what it can: the disk of the log may be full while the service goes on. What counts is in the audit table."""
+
+    def __init__(self, stream: IO[Any]) -> None:
+        self._stream = stream
+
+    def write(self, text: Any) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def printable(text: str) -> str:
