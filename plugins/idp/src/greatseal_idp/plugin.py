@@ -1,5 +1,95 @@
-"""The identity provider."""
+"""The identity provider's hooks."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from greatseal import hookimpl
+from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, ScopeDefinition
+from greatseal.api.http import Route
+from greatseal.api.services import CLIENTS, ServiceKey
+from greatseal.host import Host
+from greatseal_idp.clients.methods.basic import ClientSecretBasic
+from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods.post import ClientSecretPost
+from greatseal_idp.provider import Provider
+from greatseal_idp.scopes import SYSTEM_SCOPES
+from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, SessionSettings, TokenSettings, WebUi
+from greatseal_idp.tables import SCHEMA
+
+RETIRE_SECONDS = 3600.0
 
 
 class Plugin:
-    """The identity provider."""
+    """The identity provider: OAuth 2.0 and OpenID Connect, sign-in, sessions, consent, administration."""
+
+    def __init__(self) -> None:
+        self._provider: Provider | None = None
+
+    def provider(self, host: Host) -> Provider:
+        """The parts, made when the first hook needs them."""
+        if self._provider is None:
+            self._provider = Provider(host)
+        return self._provider
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [
+            Owns("server", IdpServer),
+            Owns("session", SessionSettings),
+            Owns("tokens", TokenSettings),
+            Owns("oauth", OAuthSettings),
+            Owns("rbac", Rbac),
+            Owns("webui", WebUi),
+        ]
+
+    @hookimpl
+    def schemas(self) -> Sequence[Schema]:
+        return [SCHEMA]
+
+    @hookimpl
+    def audit_events(self) -> Sequence[EventType]:
+        return [
+            EventType("client_created", "idp", "A client was made by the admin API."),
+            EventType("client_registered", "idp", "A client registered itself."),
+            EventType("client_updated", "idp", "A client was changed."),
+            EventType("client_deleted", "idp", "A client was deleted, with its consents and refresh families."),
+            EventType("scope_updated", "idp", "A custom scope was made or changed; detail is its name."),
+            EventType("scope_deleted", "idp", "A custom scope was deleted; detail is its name."),
+            EventType("key_rotated", "idp", "A new signing key became active."),
+            EventType("key_revoked", "idp", "A signing key was revoked."),
+        ]
+
+    @hookimpl
+    def scopes(self) -> Sequence[ScopeDefinition]:
+        return SYSTEM_SCOPES
+
+    @hookimpl
+    def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
+        return {CLIENTS: lambda: self.provider(host).clients}
+
+    @hookimpl
+    def client_auth_methods(self, host: Host) -> Sequence[ClientAuthMethod[Any]]:
+        secrets = self.provider(host).clients.secrets
+        return [ClientSecretBasic(secrets), ClientSecretPost(secrets), PublicClient()]
+
+    @hookimpl
+    def routes(self, host: Host) -> Sequence[Route]:
+        return self.provider(host).routes()
+
+    @hookimpl
+    def lifespans(self, host: Host) -> Sequence[Lifespan]:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[None]:
+            provider = self.provider(host)
+            await provider.scopes.open()
+            await provider.signing.open()
+            yield
+
+        return [Lifespan(name="idp", open=opened)]
+
+    @hookimpl
+    def jobs(self, host: Host) -> Sequence[Job]:
+        signing = self.provider(host).signing
+        return [Job(name="idp-retire-keys", every=RETIRE_SECONDS, run=signing.retire, scope=Scope.NODE, jitter=60.0)]

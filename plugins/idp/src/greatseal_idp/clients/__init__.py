@@ -1,0 +1,1 @@
+"""OAuth clients: their registry, the rules of a registration, and how they prove themselves."""

@@ -1,0 +1,96 @@
+"""How a client proves itself at the token endpoint and its neighbours (RFC 6749 s2.3, OpenID Connect Core s9)."""
+
+from typing import Any, NoReturn
+
+from greatseal.api.clients import ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClient, ProvenRequest
+from greatseal.api.http import Call, Parameters
+from greatseal.api.problems import BadRequest, RateLimited
+from greatseal.host import Host
+
+FORM = "application/x-www-form-urlencoded"
+UNKNOWN = "the client or its credentials are not known"
+FAILURES, FAILURES_WINDOW = 20, 60.0
+"""How many invalid_client answers one client id gets in so many seconds before it gets 429 instead."""
+MAX_CLIENT_ID = 255
+
+Found = tuple[ClientAuthMethod[Any], Any]
+
+
+async def read_form(call: Call) -> Parameters:
+    """The form of a request. BadRequest for another media type: RFC 6749 knows no 415."""
+    media_type = call.headers.get("Content-Type", FORM).partition(";")[0].strip().lower()
+    if media_type != FORM:
+        raise BadRequest(f"the body must be {FORM}")
+    return Parameters.parse(await call.raw())
+
+
+class ClientAuthentication:
+    """Proves clients by the methods of every plugin."""
+
+    def __init__(self, host: Host, clients: Clients) -> None:
+        self._host = host
+        self._clients = clients
+        self._methods: tuple[ClientAuthMethod[Any], ...] | None = None
+        # Ruling R39: issuer or token endpoint everywhere, the /par URL at /par as well.
+        self._audiences = (host.issuer, f"{host.issuer}/token")
+        self._audiences_at = {"/par": (*self._audiences, f"{host.issuer}/par")}
+        self._challenge = f'Basic realm="{host.issuer}", charset="UTF-8"'
+
+    async def authenticate(self, call: Call) -> ProvenRequest:
+        """See :meth:`greatseal.api.clients.Clients.authenticate`."""
+        form = await read_form(call)
+        request = ClientRequest(call=call, form=form, audiences=self._audiences_at.get(call.route.path, self._audiences))
+        named: list[str] = []
+        try:
+            match = await self._prove(request, named)
+        except InvalidClient as problem:
+            self._fail(call, named[0] if named else form.get("client_id"), problem)
+        return ProvenRequest(call=call, form=form, match=match)
+
+    async def _prove(self, request: ClientRequest, named: list[str]) -> ClientMatch:
+        """``named`` gets the client id that the credentials name, for counting failures."""
+        sent: list[Found] = []
+        ambient: list[Found] = []
+        for method in self._all_methods():
+            credentials = method.credentials(request)
+            if credentials is not None:
+                (ambient if method.ambient else sent).append((method, credentials))
+        if len(sent) > 1:
+            raise BadRequest("the client used more than one authentication method")
+        for method, credentials in sent:
+            client_id = method.client_id(credentials)
+            if client_id is not None:
+                named.append(client_id)
+                if request.form.get("client_id", client_id) != client_id:
+                    raise BadRequest("client_id is not the client of the credentials")
+        for method, credentials in sent or ambient:
+            match = await self._try(method, credentials)
+            if match is not None:
+                return match
+        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication")
+
+    async def _try(self, method: ClientAuthMethod[Any], credentials: Any) -> ClientMatch | None:
+        """None when the client is unknown or registered for another method."""
+        proven = await method.prove(credentials)
+        client_id = method.client_id(proven)
+        if client_id is not None and len(client_id) > MAX_CLIENT_ID:
+            return None
+        client = await method.find(self._clients, proven)
+        if client is None or client.token_endpoint_auth_method != method.method:
+            return None
+        return await method.verify(proven, client)
+
+    def _fail(self, call: Call, client_id: str | None, problem: InvalidClient) -> NoReturn:
+        if client_id is not None and len(client_id) <= MAX_CLIENT_ID:
+            wait = self._host.limits.hit("invalid-client", client_id, FAILURES, FAILURES_WINDOW)
+            if wait is not None:
+                raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)}) from problem
+        headers = dict(problem.headers)
+        if "Authorization" in call.headers:
+            headers.setdefault("WWW-Authenticate", self._challenge)
+        raise InvalidClient(problem.detail or UNKNOWN, cause=problem.cause, headers=headers) from None
+
+    def _all_methods(self) -> tuple[ClientAuthMethod[Any], ...]:
+        if self._methods is None:
+            self._methods = tuple(self._host.components(ClientAuthMethod).values())
+        return self._methods

@@ -1,0 +1,259 @@
+"""The client registry (service ``CLIENTS``): rows of ``idp_client``, from a cache, and the clients of every resolver."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+from sqlalchemy import select
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import Client, ClientResolver, ProvenRequest, Registered, Registration, StoredSecret
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call
+from greatseal.api.problems import Conflict
+from greatseal.api.store import Row, Tx, scan
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.clients.authentication import MAX_CLIENT_ID, ClientAuthentication
+from greatseal_idp.clients.fields import read_fields, registration
+from greatseal_idp.clients.secrets import ClientSecrets
+from greatseal_idp.clients.validation import Rules, derived_grant_types
+
+UPDATE_TRIES = 5
+
+_BY_ID = select(t.client).where(t.client.c.client_id == param("client_id"))
+_ALL = select(t.client).order_by(t.client.c.created_at, t.client.c.client_id)
+_CONSENTS = select(t.consent.c.id).where(t.consent.c.client_id == param("client_id"))
+
+Ends = Callable[[Tx, str], object]
+"""What ends with a client, in the transaction of its deletion."""
+
+
+class _Bindings(msgspec.Struct, frozen=True):
+    """Clients by what they are bound to."""
+
+    principals: Mapping[str, tuple[Client, ...]]
+    patterns: tuple[tuple[re.Pattern[str], Client], ...]
+    spiffe_ids: Mapping[str, tuple[Client, ...]]
+
+
+class Registry:
+    """The clients. A read of a known client costs no SQL; a change is seen by the next read."""
+
+    def __init__(self, host: Host, *, ends: Sequence[Ends] = ()) -> None:
+        self._host = host
+        self._ends = tuple(ends)
+        self._rules = Rules(host)
+        self._cache = host.changes.cache(t.CLIENT.name, _load)
+        self._bindings = host.changes.snapshot([t.CLIENT.name], _load_bindings)
+        self._authentication = ClientAuthentication(host, self)
+        self.secrets = ClientSecrets(host)
+
+    async def authenticate(self, call: Call) -> ProvenRequest:
+        """See :meth:`greatseal.api.clients.Clients.authenticate`."""
+        return await self._authentication.authenticate(call)
+
+    async def get(self, client_id: str) -> Client | None:
+        """See :meth:`greatseal.api.clients.Clients.get`."""
+        client = await self._cache.get(client_id) if len(client_id) <= MAX_CLIENT_ID else None
+        if client is not None:
+            return client
+        for resolver in self._host.components(ClientResolver).values():
+            if (resolved := await resolver.resolve(client_id)) is not None:
+                return resolved
+        return None
+
+    def secret(self, client: Client) -> Secret:
+        """See :meth:`greatseal.api.clients.Clients.secret`."""
+        return self.secrets.open(client)
+
+    async def by_principal(self, principal: str) -> Sequence[Client]:
+        """See :meth:`greatseal.api.clients.Clients.by_principal`. A principal with an empty component has none."""
+        name, at, realm = principal.rpartition("@")
+        if not at or not realm or not all(name.split("/")):
+            return ()
+        bindings = await self._bindings.get()
+        if exact := bindings.principals.get(principal):
+            return exact
+        return tuple(client for pattern, client in bindings.patterns if pattern.fullmatch(principal))
+
+    async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
+        """See :meth:`greatseal.api.clients.Clients.by_spiffe_id`."""
+        return (await self._bindings.get()).spiffe_ids.get(spiffe_id, ())
+
+    async def list(self) -> list[Client]:
+        """Every registered client, oldest first."""
+        return await self._host.db.read(_list)
+
+    async def create(self, body: Mapping[str, Any], *, by: str) -> Registered:
+        """A new client of the admin API, from the decoded JSON body. Raises as :meth:`register`."""
+        return await self.register(registration(read_fields(body)), by=by)
+
+    async def register(self, registration: Registration, *, by: str) -> Registered:
+        """See :meth:`greatseal.api.clients.Clients.register`. The client's id is made here."""
+        client_id = self._host.handles.new_id()
+        source = "dynamic" if registration.open else "admin"
+        asked = msgspec.structs.replace(registration.client, client_id=client_id, secret=None, source=source)
+        client = self._rules.check(msgspec.structs.replace(registration, client=asked))
+        client, secret = await self._with_secret(client, registration)
+        event = AuditEvent(
+            event_type="client_registered" if registration.open else "client_created", service="idp", sub=by, client_id=client_id
+        )
+        await self._host.db.write(_store, None, client, event)
+        return Registered(client=await self._read(client_id) or client, client_secret=secret)
+
+    async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:
+        """Change a client by the decoded JSON body of a PUT; None when there is none.
+
+        A field that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
+        """
+        fields = read_fields(body)
+        event = AuditEvent(event_type="client_updated", service="idp", sub=by, client_id=client_id)
+        for _ in range(UPDATE_TRIES):
+            before = await self._host.db.read(_load_raw, client_id)
+            if before is None:
+                return None
+            asked = registration(fields, before)
+            client, _ = await self._with_secret(self._rules.check(asked), asked)
+            if await self._host.db.write(_store, before, client, event):
+                return await self._read(client_id)
+        raise Conflict("the client was changed by others at the same time; try again")
+
+    async def delete(self, client_id: str, *, by: str) -> bool:
+        """Delete a client with its consents and refresh families; False when there is none."""
+        return await self._host.db.write(_delete, client_id, by, self._ends)
+
+    async def _read(self, client_id: str) -> Client | None:
+        return await self._cache.get(client_id)
+
+    async def _with_secret(self, client: Client, registration: Registration) -> tuple[Client, Secret | None]:
+        """The record with the secret as it is stored, and the secret that the answer shows."""
+        form = self._rules.method(client.token_endpoint_auth_method).secret_form
+        chosen = registration.client_secret
+        if form is None or (chosen is None and client.secret is not None):
+            return client, None
+        secret = chosen or self.secrets.generate()
+        stored = await self.secrets.keep(client.client_id, secret, form, generated=chosen is None)
+        return msgspec.structs.replace(client, secret=stored), secret
+
+
+def _load(tx: Tx, client_id: str) -> Client | None:
+    client = _load_raw(tx, client_id)
+    return client and _completed(client)
+
+
+def _load_raw(tx: Tx, client_id: str) -> Client | None:
+    row = tx.one(_BY_ID, client_id=client_id)
+    return None if row is None else _client_of(row)
+
+
+@scan
+def _list(tx: Tx) -> list[Client]:
+    return [_completed(_client_of(row)) for row in tx.all(_ALL)]
+
+
+@scan
+def _load_bindings(tx: Tx) -> _Bindings:
+    principals: dict[str, tuple[Client, ...]] = {}
+    spiffe_ids: dict[str, tuple[Client, ...]] = {}
+    patterns: list[tuple[re.Pattern[str], Client]] = []
+    for client in _list(tx):
+        if client.kerberos_principal is not None:
+            principals[client.kerberos_principal] = (*principals.get(client.kerberos_principal, ()), client)
+        if client.kerberos_principal_pattern is not None:
+            patterns.append((_pattern(client.kerberos_principal_pattern), client))
+        if client.spiffe_id is not None:
+            spiffe_ids[client.spiffe_id] = (*spiffe_ids.get(client.spiffe_id, ()), client)
+    return _Bindings(MappingProxyType(principals), tuple(patterns), MappingProxyType(spiffe_ids))
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """``*`` is any run of characters other than ``@``, an empty one too; all else is literal (ruling R52)."""
+    return re.compile("[^@]*".join(map(re.escape, glob.split("*"))))
+
+
+def _completed(client: Client) -> Client:
+    return msgspec.structs.replace(client, grant_types=derived_grant_types(client))
+
+
+def _store(tx: Tx, before: Client | None, client: Client, event: AuditEvent) -> bool:
+    """Write the record; False, and nothing done, when it is not ``before`` any more."""
+    if before is not None and _load_raw(tx, client.client_id) != before:
+        return False
+    created_at = tx.now if before is None else before.created_at
+    tx.put(t.CLIENT, client.client_id, **_columns(client), created_at=created_at, updated_at=tx.now)
+    tx.audit(event)
+    return True
+
+
+def _delete(tx: Tx, client_id: str, by: str, ends: Sequence[Ends]) -> bool:
+    if tx.one(_BY_ID, client_id=client_id) is None:
+        return False
+    tx.remove(t.CLIENT, client_id)
+    for row in tx.all(_CONSENTS, client_id=client_id):
+        tx.remove(t.CONSENT, row.id)
+    for end in ends:
+        end(tx, client_id)
+    tx.audit(AuditEvent(event_type="client_deleted", service="idp", sub=by, client_id=client_id))
+    return True
+
+
+def _columns(client: Client) -> dict[str, Any]:
+    secret = client.secret
+    sealed = secret is not None and secret.form == "sealed"
+    return {
+        "client_name": client.client_name,
+        "token_endpoint_auth_method": client.token_endpoint_auth_method,
+        "redirect_uris": _text(client.redirect_uris),
+        "scopes": _text(client.scopes),
+        "grant_types": _text(client.grant_types),
+        "secret_form": secret and secret.form,
+        "secret_digest": secret.value if secret is not None and not sealed else None,
+        "secret_sealed": secret.value if secret is not None and sealed else None,
+        "jwks_uri": client.jwks_uri,
+        "jwks": None if client.jwks is None else _text(client.jwks),
+        "tls_client_certificate_sha256": client.tls_client_certificate_sha256,
+        "kerberos_principal": client.kerberos_principal,
+        "kerberos_principal_pattern": client.kerberos_principal_pattern,
+        "kerberos_hbac_service": client.kerberos_hbac_service,
+        "spiffe_id": client.spiffe_id,
+        "workload_type": client.workload_type,
+        "allow_token_exchange_actor": int(client.allow_token_exchange_actor),
+        "source": client.source,
+        "more": _text(client.more),
+    }
+
+
+def _client_of(row: Row) -> Client:
+    value = row.secret_digest if row.secret_sealed is None else row.secret_sealed
+    secret = None if value is None else StoredSecret(form=row.secret_form, value=bytes(value))
+    return Client(
+        client_id=row.client_id,
+        token_endpoint_auth_method=row.token_endpoint_auth_method,
+        client_name=row.client_name,
+        redirect_uris=tuple(orjson.loads(row.redirect_uris)),
+        scopes=tuple(orjson.loads(row.scopes)),
+        grant_types=tuple(orjson.loads(row.grant_types)),
+        secret=secret,
+        jwks_uri=row.jwks_uri,
+        jwks=None if row.jwks is None else orjson.loads(row.jwks),
+        tls_client_certificate_sha256=row.tls_client_certificate_sha256,
+        kerberos_principal=row.kerberos_principal,
+        kerberos_principal_pattern=row.kerberos_principal_pattern,
+        kerberos_hbac_service=row.kerberos_hbac_service,
+        spiffe_id=row.spiffe_id,
+        workload_type=row.workload_type,
+        allow_token_exchange_actor=bool(row.allow_token_exchange_actor),
+        source=row.source,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        more=orjson.loads(row.more),
+    )
+
+
+def _text(value: object) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,96 @@
+"""Client secrets at rest (ruling R56): SHA-256 of a generated one, Argon2id of a chosen one, sealed where the value is needed."""
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Literal
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from greatseal.api.clients import Client, InvalidClient, StoredSecret
+from greatseal.api.declarations import Secret
+from greatseal.api.problems import RateLimited
+from greatseal.host import Host
+from greatseal_idp.tables import client as client_table
+
+POOL = "argon2"
+"""The blocking pool of Argon2id: 24 ms each."""
+
+SLOW_TRIES, SLOW_WINDOW = 20, 60.0
+"""Argon2id checks for one client in so many seconds: one right secret needs a single one for each process."""
+
+VERIFIED = 10_000
+"""Clients whose chosen secret is remembered as proven."""
+
+# OWASP's minimum, as in reference/performance: 19 MiB, two passes.
+_HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+_SEALED_IN = (client_table.name, client_table.c.secret_sealed.name)
+
+
+class ClientSecrets:
+    """Stores and checks them. The map of proven secrets holds digests and lives in this process alone."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._verified: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+
+    def generate(self) -> Secret:
+        """A new secret of 256 bits."""
+        return Secret(secrets.token_urlsafe(32))
+
+    async def keep(self, client_id: str, secret: Secret, form: Literal["digest", "sealed"], *, generated: bool) -> StoredSecret:
+        """The secret as it is stored."""
+        value = secret.value.encode()
+        if form == "sealed":
+            table, field = _SEALED_IN
+            return StoredSecret(form="sealed", value=self._host.keys.seal(value, table=table, row=client_id, field=field))
+        if generated:
+            return StoredSecret(form="sha256", value=hashlib.sha256(value).digest())
+        hashed = await self._host.blocking.run(POOL, _HASHER.hash, value)
+        return StoredSecret(form="argon2id", value=hashed.encode())
+
+    def open(self, client: Client) -> Secret:
+        """The value of a sealed secret. Raises InvalidClient when the client has none."""
+        if client.secret is None or client.secret.form != "sealed":
+            raise InvalidClient("the client or its credentials are not known", cause="no sealed secret")
+        table, field = _SEALED_IN
+        return Secret(self._host.keys.open(client.secret.value, table=table, row=client.client_id, field=field).decode())
+
+    async def is_right(self, client: Client, candidates: Sequence[str]) -> bool:
+        """Whether one of the readings of what the client sent is its secret. Raises RateLimited, Unavailable."""
+        stored = client.secret
+        if stored is None or stored.form == "sealed":
+            return False
+        digests = [hashlib.sha256(candidate.encode()).digest() for candidate in candidates]
+        if stored.form == "sha256":
+            return any(hmac.compare_digest(digest, stored.value) for digest in digests)
+        known = self._verified.get(client.client_id)
+        if known is not None and known[0] == stored.value and any(hmac.compare_digest(digest, known[1]) for digest in digests):
+            return True
+        for candidate, digest in zip(candidates, digests, strict=True):
+            if await self._is_right_slowly(client.client_id, stored.value, candidate):
+                self._remember(client.client_id, (stored.value, digest))
+                return True
+        return False
+
+    async def _is_right_slowly(self, client_id: str, hashed: bytes, candidate: str) -> bool:
+        wait = self._host.limits.hit("client-secret", client_id, SLOW_TRIES, SLOW_WINDOW)
+        if wait is not None:
+            raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)})
+        return await self._host.blocking.run(POOL, _verify, hashed, candidate)
+
+    def _remember(self, client_id: str, proven: tuple[bytes, bytes]) -> None:
+        self._verified[client_id] = proven
+        self._verified.move_to_end(client_id)
+        if len(self._verified) > VERIFIED:
+            self._verified.popitem(last=False)
+
+
+def _verify(hashed: bytes, candidate: str) -> bool:
+    try:
+        return _HASHER.verify(hashed, candidate.encode())
+    except (VerificationError, InvalidHashError):
+        return False

@@ -1,0 +1,165 @@
+"""The rules of a registration (document, "Client registration"; rulings R31 to R38, R103). PUT is checked as POST: the whole record."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from greatseal.api.clients import Client, ClientAuthMethod, InvalidClientMetadata, InvalidRedirectUri, Registration, StoredSecret
+from greatseal.api.tokens import Grant
+from greatseal.host import Host
+from greatseal_idp.clients.fields import MANY, check_more
+from greatseal_idp.clients.redirects import check_redirect_uri
+from greatseal_idp.scopes import is_scope_token
+from greatseal_idp.settings import OAuthSettings
+
+METHOD_FIELDS = (
+    "client_secret", "jwks_uri", "jwks", "tls_client_certificate", "kerberos_principal", "kerberos_principal_pattern",
+)  # fmt: skip
+"""The fields that belong to authentication methods: unset, unless the method has them."""
+
+MAX_NAME = 256
+MAX_SECRET = 1024
+MAX_TEXT = 1024
+MAX_JWKS_KEYS = 100
+MAX_SPIFFE_ID = 2048
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SPIFFE_ID = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
+_WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "frontchannel_logout_uri", "jwks_uri")
+_SHORT_TEXTS = ("kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "workload_type")
+_STORED_AS: Mapping[str, frozenset[str]] = {"digest": frozenset({"sha256", "argon2id"}), "sealed": frozenset({"sealed"})}
+
+
+def derived_grant_types(client: Client) -> tuple[str, ...]:
+    """The grants of a client that names none: those of its redirect URIs, else client_credentials."""
+    return client.grant_types or (("authorization_code", "refresh_token") if client.redirect_uris else ("client_credentials",))
+
+
+class Rules:
+    """Checks registrations against the enabled plugins and the settings."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._private_use = host.settings(OAuthSettings).allow_private_use_schemes
+
+    def method(self, name: str) -> ClientAuthMethod[msgspec.Struct]:
+        """The method of that name. Raises InvalidClientMetadata for one that no enabled plugin provides (ruling R103)."""
+        method = self._host.components(ClientAuthMethod).get(name)
+        if method is not None:
+            return method
+        if name == "kerberos_client_auth":
+            raise InvalidClientMetadata("token_endpoint_auth_method: kerberos_client_auth needs [ipa] gssapi = true")
+        offered = ", ".join(sorted(self._host.components(ClientAuthMethod)))
+        raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered}")
+
+    def check(self, registration: Registration) -> Client:
+        """The record to store. Raises InvalidRedirectUri and InvalidClientMetadata, which names the field."""
+        client = registration.client
+        self._check_uris(client)
+        method = self.method(client.token_endpoint_auth_method)
+        if registration.open and not method.open_registration:
+            raise InvalidClientMetadata("token_endpoint_auth_method: this method is for the admin API alone")
+        _check_texts(client)
+        _check_lists(client)
+        self._check_grants(client)
+        _check_method_fields(registration, method)
+        _check_secret(registration, method)
+        return method.check(registration)
+
+    def _check_uris(self, client: Client) -> None:
+        for uri in client.redirect_uris:
+            check_redirect_uri(uri, private_use=self._private_use)
+        check_more(client.more)
+        for uri in client.more.get("post_logout_redirect_uris", ()):
+            check_redirect_uri(uri, private_use=self._private_use, what="post_logout_redirect_uris")
+        for name in _WEB_URIS:
+            if (web := client.jwks_uri if name == "jwks_uri" else client.more.get(name)) is not None:
+                _check_web_uri(name, web)
+
+    def _check_grants(self, client: Client) -> None:
+        unknown = set(client.grant_types) - self._host.components(Grant).keys()
+        if unknown:
+            raise InvalidClientMetadata(f"grant_types: expected some of {', '.join(sorted(self._host.components(Grant)))}")
+        if "authorization_code" in client.grant_types and not client.redirect_uris:
+            raise InvalidClientMetadata("redirect_uris: authorization_code needs one at least")
+
+
+def _check_web_uri(name: str, uri: str) -> None:
+    try:
+        check_redirect_uri(uri, what=name)
+    except InvalidRedirectUri as problem:
+        raise InvalidClientMetadata(problem.detail) from None
+
+
+def _check_texts(client: Client) -> None:
+    if len(client.client_name) > MAX_NAME or _CONTROL.search(client.client_name):
+        raise InvalidClientMetadata(f"client_name: at most {MAX_NAME} characters, no control characters")
+    for name in _SHORT_TEXTS:
+        value = getattr(client, name)
+        if value is not None and not _is_plain(value):
+            raise InvalidClientMetadata(f"{name}: 1 to {MAX_TEXT} characters, no control characters")
+    if client.spiffe_id is not None and (len(client.spiffe_id) > MAX_SPIFFE_ID or not _SPIFFE_ID.fullmatch(client.spiffe_id)):
+        raise InvalidClientMetadata("spiffe_id: expected spiffe://<trust domain>/<path> in the characters of the SPIFFE ID specification")
+
+
+def _check_lists(client: Client) -> None:
+    for name, values in (("redirect_uris", client.redirect_uris), ("scopes", client.scopes)):
+        if len(values) > MANY:
+            raise InvalidClientMetadata(f"{name}: at most {MANY}")
+    if not all(is_scope_token(scope) for scope in client.scopes):
+        raise InvalidClientMetadata("scopes: a scope is printable ASCII without space, quote and backslash")
+    if any(one != "code" for one in client.more.get("response_types", ())):
+        raise InvalidClientMetadata("response_types: expected code")
+    for name in ("contacts", "default_acr_values", "resources"):
+        _check_plain_list(name, client.more.get(name, ()))
+    for name in ("software_id", "software_version", "request_object_signing_alg", "token_endpoint_auth_signing_alg"):
+        _check_plain_list(name, [client.more[name]] if name in client.more else [])
+    if client.more.get("default_max_age", 0) < 0:
+        raise InvalidClientMetadata("default_max_age: expected no negative number")
+
+
+def _check_plain_list(name: str, values: Sequence[str]) -> None:
+    if len(values) > MANY or not all(map(_is_plain, values)):
+        raise InvalidClientMetadata(f"{name}: 1 to {MAX_TEXT} characters each, no control characters")
+
+
+def _check_method_fields(registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
+    client = registration.client
+    given = {
+        "client_secret": registration.client_secret or client.secret,
+        "jwks_uri": client.jwks_uri,
+        "jwks": client.jwks,
+        "tls_client_certificate": registration.tls_client_certificate or client.tls_client_certificate_sha256,
+        "kerberos_principal": client.kerberos_principal,
+        "kerberos_principal_pattern": client.kerberos_principal_pattern,
+    }
+    for name in METHOD_FIELDS:
+        if given[name] is not None and name not in method.fields:
+            raise InvalidClientMetadata(f"{name}: must not be set for {method.method}")
+    if client.jwks is not None:
+        if client.jwks_uri is not None:
+            raise InvalidClientMetadata("jwks: give jwks_uri or jwks, not both")
+        keys = client.jwks.get("keys")
+        if not isinstance(keys, list) or len(keys) > MAX_JWKS_KEYS or not all(isinstance(key, dict) for key in keys):
+            raise InvalidClientMetadata(f"jwks: expected an object with keys, an array of at most {MAX_JWKS_KEYS} objects")
+
+
+def _check_secret(registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
+    if method.secret_form is None:
+        return
+    secret = registration.client_secret
+    if secret is None:
+        if not registration.open and not _fits(registration.client.secret, method.secret_form):
+            raise InvalidClientMetadata(f"client_secret: must be given for {method.method}")
+    elif not 1 <= len(secret.value) <= MAX_SECRET or _CONTROL.search(secret.value):
+        raise InvalidClientMetadata(f"client_secret: 1 to {MAX_SECRET} characters, no control characters")
+
+
+def _fits(stored: StoredSecret | None, form: str) -> bool:
+    """Whether a stored secret serves a method: a digest cannot become a sealed value, nor should it the other way round."""
+    return stored is not None and stored.form in _STORED_AS[form]
+
+
+def _is_plain(text: str) -> bool:
+    return 1 <= len(text) <= MAX_TEXT and _CONTROL.search(text) is None

@@ -1,0 +1,150 @@
+"""The metadata documents (RFC 8414, OpenID Connect Discovery s3) and the key set, as bytes that are built again when something changed."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import orjson
+
+from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.http import Call, Reply, Route
+from greatseal.api.tokens import ClaimsProvider, Grant
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.scopes import Scopes
+from greatseal_idp.signing import Signing
+
+Document = Literal["oauth", "openid"]
+WELL_KNOWN: Mapping[str, Document] = {
+    "/.well-known/openid-configuration": "openid",
+    "/.well-known/oauth-authorization-server": "oauth",
+}
+METADATA_SECONDS = 3600
+JWKS_SECONDS = 300
+
+
+class _Bytes(msgspec.Struct, frozen=True):
+    """A body with its entity tag."""
+
+    body: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, body: bytes) -> "_Bytes":
+        return cls(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+class DiscoveryDocuments:
+    """Both documents and /jwks."""
+
+    def __init__(self, host: Host, scopes: Scopes, signing: Signing) -> None:
+        self._host = host
+        self._scopes = scopes
+        self._signing = signing
+        self._built: dict[Document, _Bytes] = {}
+        self._changes = 0
+        self._jwks = _Bytes(b"", "")
+        for kind in (t.SCOPE.name, "oauth", "openid"):
+            host.changes.subscribe(kind, self._forget)
+
+    def routes(self) -> list[Route]:
+        """The documents under the root, and where RFC 8414 s3.1 puts them for an issuer with a path."""
+        summaries = {"openid": "OpenID provider metadata.", "oauth": "Authorization server metadata (RFC 8414)."}
+        routes = [Route("GET", "/jwks", self.jwks, summary="The public keys that verify tokens (RFC 7517).")]
+        suffix = urlsplit(self._host.issuer).path
+        for path, document in WELL_KNOWN.items():
+            handler = self.openid if document == "openid" else self.oauth
+            routes += [Route("GET", at, handler, summary=summaries[document]) for at in dict.fromkeys((path, path + suffix))]
+        return routes
+
+    async def openid(self, call: Call) -> Reply:
+        """GET /.well-known/openid-configuration."""
+        return _reply(call, await self._document("openid"), METADATA_SECONDS)
+
+    async def oauth(self, call: Call) -> Reply:
+        """GET /.well-known/oauth-authorization-server."""
+        return _reply(call, await self._document("oauth"), METADATA_SECONDS)
+
+    async def jwks(self, call: Call) -> Reply:
+        """GET /jwks."""
+        body = self._signing.jwks()
+        if body is not self._jwks.body:
+            self._jwks = _Bytes.of(body)
+        return _reply(call, self._jwks, JWKS_SECONDS)
+
+    async def members(self, document: Document) -> dict[str, Any]:
+        """The members of a document as they are now; one without a value is left out."""
+        members = {**await self._common(), **(await self._openid() if document == "openid" else {}), **self._host.discovery(document)}
+        return {name: value for name, value in members.items() if value not in ([], (), None)}
+
+    async def _document(self, document: Document) -> _Bytes:
+        built = self._built.get(document)
+        while built is None:
+            changes = self._changes
+            built = _Bytes.of(orjson.dumps(await self.members(document)))
+            if changes == self._changes:
+                self._built[document] = built
+            else:
+                built = None
+        return built
+
+    async def _common(self) -> dict[str, Any]:
+        issuer = self._host.issuer
+        methods = list(self._host.components(ClientAuthMethod))
+        return {
+            "issuer": issuer,
+            "authorization_endpoint": f"{issuer}/authorize",
+            "token_endpoint": f"{issuer}/token",
+            "jwks_uri": f"{issuer}/jwks",
+            "revocation_endpoint": f"{issuer}/revoke",
+            "introspection_endpoint": f"{issuer}/introspect",
+            "pushed_authorization_request_endpoint": f"{issuer}/par",
+            "require_pushed_authorization_requests": False,
+            "scopes_supported": list(await self._scopes.all()),
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query", "fragment", "form_post"],
+            "grant_types_supported": list(self._host.components(Grant)),
+            "token_endpoint_auth_methods_supported": methods,
+            "revocation_endpoint_auth_methods_supported": methods,
+            "introspection_endpoint_auth_methods_supported": [method for method in methods if method != "none"],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+
+    async def _openid(self) -> dict[str, Any]:
+        issuer = self._host.issuer
+        return {
+            "userinfo_endpoint": f"{issuer}/userinfo",
+            "end_session_endpoint": f"{issuer}/logout",
+            "backchannel_logout_supported": True,
+            "backchannel_logout_session_supported": True,
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": self._signing.algorithms,
+            "userinfo_signing_alg_values_supported": self._signing.algorithms,
+            "claims_supported": await self._claims(),
+            "claim_types_supported": ["normal"],
+            "claims_parameter_supported": True,
+            "request_parameter_supported": False,
+            "request_uri_parameter_supported": False,
+            "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        }
+
+    async def _claims(self) -> list[str]:
+        """The claims of every token, and of the scopes those that a provider may give."""
+        given = {claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims}
+        of_scopes = [claim for scope in (await self._scopes.all()).values() for claim in scope.claims if claim in given]
+        return list(dict.fromkeys(("sub", "iss", "auth_time", "acr", "amr", "sid", *of_scopes)))
+
+    def _forget(self, _id: str) -> None:
+        self._changes += 1
+        self._built.clear()
+
+
+def _reply(call: Call, found: _Bytes, seconds: int) -> Reply:
+    headers: Sequence[tuple[str, str]] = (("ETag", found.etag), ("Cache-Control", f"public, max-age={seconds}"))
+    known = call.headers.get("If-None-Match", "")
+    if known == "*" or found.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+        return Reply(status=304, headers=tuple(headers))
+    return Reply(body=found.body, content_type="application/json", headers=tuple(headers))
