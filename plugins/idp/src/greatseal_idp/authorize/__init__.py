@@ -1,0 +1,1 @@
+"""The authorization endpoint, pushed requests and consent."""

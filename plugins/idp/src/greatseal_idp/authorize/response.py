@@ -1,0 +1,60 @@
+"""The authorization response (RFC 6749 s4.1.2, RFC 9207, OAuth 2.0 Multiple Response Types, Form Post Response Mode)."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+from greatseal.api.http import Call, Reply
+from greatseal.api.problems import Problem, Unavailable
+from greatseal_idp.authorize.request import Addressee
+from greatseal_idp.pages.render import NOTHING_POLICY, PROTECTED, Pages, form_sources
+
+# RFC 6749 s4.1.2.1: error_description is %x20-21 / %x23-5B / %x5D-7E.
+_NOT_DESCRIPTION = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+
+
+class Responses:
+    """Sends answers to clients. Every one carries ``iss``."""
+
+    def __init__(self, issuer: str, pages: Pages) -> None:
+        self._issuer = issuer
+        self._pages = pages
+
+    def code(self, call: Call, to: Addressee, code: str) -> Reply:
+        """The code for the client."""
+        return self._send(call, to, {"code": code})
+
+    def refuse(self, call: Call, to: Addressee, problem: Problem) -> Reply:
+        """The refusal for the client."""
+        return self._send(call, to, _refusal(problem))
+
+    def url(self, to: Addressee, members: Mapping[str, str]) -> str:
+        """The redirect URI with the response in it, an existing query kept; for form_post the bare one."""
+        encoded = urlencode(self._whole(to, members), quote_via=quote)
+        match to.response_mode:
+            case "fragment":
+                return f"{to.redirect_uri}#{encoded}"
+            case "form_post":
+                return to.redirect_uri
+            case "query":
+                separator = "" if to.redirect_uri.endswith(("?", "&")) else "&" if "?" in to.redirect_uri else "?"
+                return f"{to.redirect_uri}{separator}{encoded}"
+
+    def _send(self, call: Call, to: Addressee, members: Mapping[str, str]) -> Reply:
+        if to.response_mode == "form_post":
+            fields = self._whole(to, members)
+            targets = form_sources(to.redirect_uri)
+            return self._pages.page("form_post", form_targets=targets, script=True, target=to.redirect_uri, fields=fields)
+        # 307 and 308 would send a password form on to the client (RFC 9700 s4.12).
+        status = 303 if call.http.method == "POST" else 302
+        return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.url(to, members))))
+
+    def _whole(self, to: Addressee, members: Mapping[str, str]) -> dict[str, str]:
+        state = {} if to.state is None else {"state": to.state}
+        return {**members, **state, "iss": self._issuer}
+
+
+def _refusal(problem: Problem) -> dict[str, str]:
+    error = "temporarily_unavailable" if isinstance(problem, Unavailable) else problem.error
+    described = _NOT_DESCRIPTION.sub("?", problem.detail.replace('"', "'"))
+    return {"error": error, "error_description": described} if described else {"error": error}
