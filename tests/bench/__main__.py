@@ -59,4 +59,5 @@ def main() -> None:
     print(f"\nwritten to {RESULT}")
 
 
-main()
+if __name__ == "__main__":
+    main()
