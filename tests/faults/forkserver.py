@@ -2,8 +2,9 @@
 
 Commands come as JSON lines on stdin, each answered by one on stdout: ``start`` (configuration document, fault plans, log file) gives
 ``{"pid", "ready"}``, ``wait`` gives ``{"signal"}`` or ``{"code"}`` of a child that ended, ``end`` sends SIGTERM first. Every signature
-of the service's keys is noted as SHA-256 of what was signed, in the file ``signatures``, before it is made. Beside the fault points
-of the service there are ``migration.statement`` before each statement of a migration, ``migration.commit``, and ``file.fsync``.
+of the service's keys is noted in the file ``signatures`` before it is made: SHA-256 of what is signed, and the key's purpose. Beside
+the fault points of the service there are ``migration.statement`` before each statement of a migration, ``migration.commit``, and
+``file.fsync``.
 """
 
 import json
@@ -91,7 +92,7 @@ def note_signatures(path: Path) -> None:
 
     async def noted(self: SoftwareSigner, message: bytes, *more: Any, **options: Any) -> bytes:
         with path.open("ab", buffering=0) as notes:
-            notes.write(sha256(message).hexdigest().encode() + b"\n")
+            notes.write(f"{sha256(message).hexdigest()} {self.info.purpose}\n".encode())
         return await sign(self, message, *more, **options)
 
     SoftwareSigner.sign = noted  # type: ignore[method-assign]
