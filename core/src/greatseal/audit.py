@@ -1,9 +1,34 @@
 """The kernel's schema, and the audit store in it (ruling R12)."""
 
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Select, select
+
+from greatseal.api.audit import AuditQuery, AuditRecord
 from greatseal.api.declarations import Schema
-from greatseal.db.core_tables import metadata
+from greatseal.api.store import Tx, scan
+from greatseal.db.core_tables import audit, metadata
+from greatseal.db.tables import param
 
-__all__ = ["SCHEMA"]
+__all__ = ["SCHEMA", "recorded"]
 
-SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0001")
-"""The tables ``core_<noun>``: audit events, strikes, keys."""
+SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0002")
+"""The tables ``core_<noun>``: audit events, strikes, keys, which cluster key is in force."""
+
+
+def _listing(*filters: str) -> Select[tuple[object, ...]]:
+    chosen = select(audit).where(*(audit.c[name] == param(name) for name in ("service", *filters)))
+    return chosen.order_by(audit.c.id.desc()).limit(param("limit")).offset(param("offset"))
+
+
+_LISTINGS: Mapping[tuple[str, ...], Select[tuple[object, ...]]] = {
+    filters: _listing(*filters) for filters in ((), ("event_type",), ("sub",), ("event_type", "sub"))
+}
+
+
+@scan
+def recorded(tx: Tx, query: AuditQuery) -> Sequence[AuditRecord]:
+    """The events of a query, newest first."""
+    values = {name: value for name, value in (("event_type", query.event_type), ("sub", query.sub)) if value is not None}
+    rows = tx.all(_LISTINGS[tuple(values)], service=query.service, limit=query.limit, offset=query.offset, **values)
+    return [AuditRecord(**{name: getattr(row, name) for name in AuditRecord.__struct_fields__}) for row in rows]

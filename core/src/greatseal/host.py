@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import structlog
 
-from greatseal.api.audit import AuditEvent
+from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.keys import Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Database, Tx
@@ -119,6 +119,18 @@ class Scripts(Protocol):
         """Run the program with exactly ``env``, at most ``timeout`` seconds. Raises OSError when it cannot be started."""
 
 
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the cluster. ``address`` is where its peers reach it; moments are microseconds. ``is_self`` marks this node."""
+
+    node_id: str
+    address: str
+    status: Literal["alive", "suspect", "offline"]
+    last_seen: int
+    is_self: bool
+    version: str
+    started_at: int
+
+
 class Host(Protocol):
     """The kernel, for one plugin."""
 
@@ -205,8 +217,14 @@ class Host(Protocol):
     def plugins(self) -> Sequence[str]:
         """The enabled feature ids."""
 
+    def nodes(self) -> Sequence[NodeInfo]:
+        """Every node that this one knows, itself too, by label; from memory."""
+
     def spawn(self, name: str, task: Awaitable[Any]) -> None:
         """A task that belongs to the kernel: its failure is logged, it is cancelled at the stop."""
 
     def audit_log(self, event: AuditEvent) -> Awaitable[None]:
         """Write an event in a transaction of its own, where no state changes."""
+
+    def audit_records(self, query: AuditQuery) -> Awaitable[Sequence[AuditRecord]]:
+        """Events that were written, for a service that lists its own."""

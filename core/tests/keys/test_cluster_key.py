@@ -119,7 +119,7 @@ def test_processes_that_start_together_agree_on_one_key(path):
     assert [file.name for file in path.parent.iterdir()] == ["cluster.key"]
 
 
-def test_older_keys_are_kept_in_the_file(path):
+def test_several_keys_are_kept_in_the_file(path):
     key = ClusterKey(uuid.uuid4(), b"n" * 32, (ClusterKey.generate(), ClusterKey.generate()))
 
     store_cluster_key(path, key)
@@ -173,7 +173,7 @@ def test_bytes_that_are_no_envelope_do_not_open(value):
         Sealer(ClusterKey.generate()).open(value, **PLACE)
 
 
-def test_older_keys_open_and_do_not_seal():
+def test_other_keys_open_and_do_not_seal():
     old = ClusterKey.generate()
     sealed = Sealer(old).seal(b"secret", **PLACE)
     new = ClusterKey(uuid.uuid4(), b"n" * 32, (old,))

@@ -17,3 +17,20 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str | None = None
     principal: str | None = None
     detail: str | None = None
+
+
+class AuditRecord(AuditEvent, frozen=True, kw_only=True):
+    """A stored event: ``id`` increases strictly, ``created_at`` is microseconds."""
+
+    id: int
+    created_at: int
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one service, newest first: at most ``limit``, after the ``offset`` newest. A filter that is None lets all through."""
+
+    service: str
+    offset: int = 0
+    limit: int = 100
+    event_type: str | None = None
+    sub: str | None = None

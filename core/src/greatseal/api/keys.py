@@ -30,6 +30,17 @@ WithKey = Callable[[Tx, KeyInfo], object]
 """What commits with the change of a key, such as its audit event; it is given the key's record."""
 
 
+class ClusterKeyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be known of the key that seals all others. ``key_id`` is a UUID, ``rotated_at`` microseconds."""
+
+    key_id: str
+    rotated_at: int
+
+
+WithClusterKey = Callable[[Tx, ClusterKeyInfo], object]
+"""What commits with a rotation of the cluster key, such as its audit event."""
+
+
 class Signer(Protocol):
     """A private key that never leaves its store."""
 
@@ -88,11 +99,22 @@ class Keys(Protocol):
     async def load(self) -> None:
         """Read all rings as they are now: at the start, when another process may have made a key a moment ago."""
 
+    def cluster_key(self) -> ClusterKeyInfo:
+        """The cluster key in force: never the key itself."""
+
+    async def rotate_cluster_key(self, secret: bytes | None = None, *, also: WithClusterKey | None = None) -> ClusterKeyInfo:
+        """Put a new cluster key in force, 32 bytes, a random one for None. Everything is sealed again under it before this returns.
+
+        ``also`` runs in the transaction that puts it in force. Raises BadRequest for a secret of another size and for the one in force,
+        Unavailable when its file cannot be written.
+        """
+
     def seal(self, secret: bytes, *, table: str, row: str, field: str) -> bytes:
         """AES-256-GCM under the cluster key, bound to its place. For columns declared ``Sealed``.
 
         ``table`` and ``field`` are the names of table and column, ``row`` the text of the primary key, of several columns joined by
-        ``/``: a rotation of the cluster key finds them by these names.
+        ``/``: a rotation of the cluster key finds them by these names. Seal in the transaction that stores it, or with nothing awaited
+        before its ``db.write``: what is sealed and put aside may be under a key that is gone when it is stored.
         """
 
     def open(self, sealed: bytes, *, table: str, row: str, field: str) -> bytes:

@@ -4,7 +4,7 @@ from sqlalchemy import Column, MetaData, PrimaryKeyConstraint
 
 from greatseal.db.tables import Blob, Collection, Id, Moment, Sealed, Serial, State, Text, table
 
-__all__ = ["KEYS", "audit", "key", "metadata", "strike"]
+__all__ = ["CLUSTER_KEY", "KEYS", "audit", "cluster_key", "key", "metadata", "strike"]
 
 metadata = MetaData()
 
@@ -50,3 +50,14 @@ key = table(
 """Signing keys; ``private`` is None where the private half is in hardware."""
 
 KEYS = Collection("key", key)
+
+cluster_key = table(
+    "core_cluster_key",
+    metadata,
+    State.REPLICATED,
+    Column("key_id", Id, primary_key=True),
+    Column("rotated_at", Moment, nullable=False),
+)
+"""One row: which cluster key is in force. The key itself is in a file; where that holds several, this row decides."""
+
+CLUSTER_KEY = Collection("cluster_key", cluster_key)

@@ -63,6 +63,10 @@ class DatabaseImpl(ABC):
             return CheckResult(ok=False, detail=f"{self.dialect}: {problem.detail} ({problem.cause})")
         return CheckResult(ok=True, detail=f"{self.dialect}: reads and writes")
 
+    async def settled(self) -> None:
+        """Return when every write that was asked for before has ended."""
+        await self.write(_nothing)
+
     async def _forward(self, owner: str, mark: Operation, fn: Callable[..., Any], argument: Any) -> Any:
         if self.forwarder is None:
             raise Unavailable("the node that owns this is not known here", cause=f"{mark.name}: owner {owner!r}, this is {self.node_id!r}")

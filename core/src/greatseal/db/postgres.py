@@ -94,6 +94,11 @@ class PostgresDatabase(DatabaseImpl):
         async with self._slot():
             return await self._in_thread(self._selected, fn, args, kwargs)
 
+    async def settled(self) -> None:
+        await super().settled()  # connections are given in order: those that waited before have theirs now
+        if self._working:
+            await asyncio.wait(set(self._working))
+
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from greatseal import __version__
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, ListenerName, Permission, Route
 from greatseal.api.keys import Keys
@@ -15,7 +16,7 @@ from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
-from greatseal.host import Clock
+from greatseal.host import Clock, NodeInfo
 from greatseal.http.connection import TrustedProxies
 from greatseal.http.dispatch import check_routes
 from greatseal.http.sockets import ListenerConfig, check_address
@@ -104,7 +105,20 @@ class Kernel:
         found = self.bound.tables.get(settings.Admin)
         return found if isinstance(found, settings.Admin) else None
 
+    def this_node(self) -> NodeInfo:
+        """What other nodes and administrators see of this one: its peers reach it under its base URL."""
+        return NodeInfo(
+            node_id=self.node_id,
+            address=self.base_url,
+            status="alive",
+            last_seen=self.clock.now(),
+            is_self=True,
+            version=__version__,
+            started_at=self._started_at,
+        )
+
     def _tools(self) -> None:
+        self._started_at = self.clock.now()
         self.store = Store()
         self.keys: Keys | None = None
         self.handles = NodeHandles(self.node_id, self.clock)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 import msgspec
 import structlog
 
-from greatseal.api.audit import AuditEvent
+from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.declarations import CheckResult
 from greatseal.api.keys import Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
+from greatseal.audit import recorded
 from greatseal.db.database import DatabaseImpl
+from greatseal.host import NodeInfo
 from greatseal.kernel.services import requires_of, uses_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,10 @@ class Store:
     async def healthy(self) -> CheckResult:
         """Whether it answers."""
         return await self._database.healthy()
+
+    async def settled(self) -> None:
+        """Return when every write that was asked for before has ended."""
+        await self._database.settled()
 
     @property
     def _database(self) -> DatabaseImpl:
@@ -108,11 +114,17 @@ class PluginHost:
     def plugins(self) -> Sequence[str]:
         return list(self._kernel.plugins)
 
+    def nodes(self) -> Sequence[NodeInfo]:
+        return [self._kernel.this_node()]
+
     def spawn(self, name: str, task: Awaitable[Any]) -> None:
         self._kernel.jobs.spawn(f"{self._feature}: {name}", task)
 
     async def audit_log(self, event: AuditEvent) -> None:
         await self.db.write(_write_event, event)
+
+    async def audit_records(self, query: AuditQuery) -> Sequence[AuditRecord]:
+        return await self.db.read(recorded, query)
 
 
 def _write_event(tx: Tx, event: AuditEvent) -> None:

@@ -18,7 +18,7 @@ from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import ListenerConfig, Listeners, open_listeners, tls_context
 from greatseal.kernel.kernel import Kernel
 from greatseal.keys.cluster import load_cluster_key
-from greatseal.keys.ring import KeyRings
+from greatseal.keys.rotation import NodeKeys
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -58,11 +58,19 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
         kernel.store.opened = await stack.enter_async_context(
             open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
         )
-        cluster_key = load_cluster_key(kernel.cluster.key_file or kernel.state_dir / "cluster.key", create=True)
-        rings = KeyRings(kernel.store, cluster_key, kernel.clock, kernel.log, blocking=kernel.blocking)
-        rings.follow(kernel.changes)
-        await rings.load()
-        kernel.keys = rings
+        key_file = kernel.cluster.key_file or kernel.state_dir / "cluster.key"
+        keys = NodeKeys(
+            kernel.store,
+            load_cluster_key(key_file, create=True),
+            kernel.clock,
+            kernel.log,
+            blocking=kernel.blocking,
+            file=key_file,
+            metadata=[schema.metadata for schema in kernel.schemas],
+        )
+        keys.follow(kernel.changes)
+        await keys.start()
+        kernel.keys = keys
         for lifespan in kernel.lifespans:
             await stack.enter_async_context(lifespan.open())
         for document in {one.document for one in kernel.discovery}:

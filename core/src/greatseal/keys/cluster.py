@@ -10,23 +10,24 @@ import msgspec
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal.keys.files import KeyFileProblem, create_private, read_private, replace_private
 
-__all__ = ["ClusterKey", "KeyFileProblem", "load_cluster_key", "store_cluster_key"]
+__all__ = ["SIZE", "ClusterKey", "KeyFileProblem", "load_cluster_key", "store_cluster_key"]
 
 _MARK = "greatseal-cluster-key-1"
-_SIZE = 32
+SIZE = 32
+"""Bytes of a cluster key: AES-256."""
 
 
 class ClusterKey(msgspec.Struct, frozen=True):
-    """An AES-256 key. ``older`` are those that a rotation has not yet made superfluous: they open and do not seal."""
+    """An AES-256 key. ``others`` are those of a rotation that is under way: they open and do not seal."""
 
     key_id: uuid.UUID
     secret: bytes
-    older: tuple["ClusterKey", ...] = ()
+    others: tuple["ClusterKey", ...] = ()
 
     @classmethod
-    def generate(cls) -> "ClusterKey":
-        """A new random key."""
-        return cls(uuid.uuid4(), secrets.token_bytes(_SIZE))
+    def generate(cls, secret: bytes | None = None) -> "ClusterKey":
+        """A new key, a random one for None."""
+        return cls(uuid.uuid4(), secret or secrets.token_bytes(SIZE))
 
     def __repr__(self) -> str:
         return f"ClusterKey({self.key_id})"
@@ -46,8 +47,8 @@ def load_cluster_key(path: Path, *, create: bool) -> ClusterKey:
 
 
 def store_cluster_key(path: Path, key: ClusterKey) -> None:
-    """Replace the file by ``key`` and its older ones, atomically and durably."""
-    replace_private(path, _text((key, *key.older)))
+    """Replace the file by ``key`` and its others, atomically and durably."""
+    replace_private(path, _text((key, *key.others)))
 
 
 def _text(keys: Sequence[ClusterKey]) -> bytes:
@@ -68,6 +69,6 @@ def _parsed(path: Path, content: bytes) -> ClusterKey:
 def _key_of(line: str) -> ClusterKey:
     mark, key_id, secret = line.split(" ")
     key = ClusterKey(uuid.UUID(key_id), b64url_decode(secret))
-    if mark == _MARK and len(key.secret) == _SIZE:
+    if mark == _MARK and len(key.secret) == SIZE:
         return key
     raise ValueError("another mark or size")

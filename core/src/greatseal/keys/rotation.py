@@ -1,18 +1,150 @@
-"""Rotation of the cluster key: every sealed column is sealed again (cluster reference 7)."""
+"""The cluster key in force, and its rotation: every sealed column is sealed again (cluster reference 7)."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+import structlog
 from sqlalchemy import Column, MetaData, Table, and_, select, update
 
 from greatseal import faults
+from greatseal.api.keys import ClusterKeyInfo, WithClusterKey
+from greatseal.api.problems import BadRequest, StartProblem, Unavailable
 from greatseal.api.store import Database, Tx
+from greatseal.db.core_tables import CLUSTER_KEY, cluster_key
 from greatseal.db.tables import Collection, Sealed, State, param
-from greatseal.keys.cluster import ClusterKey, store_cluster_key
+from greatseal.host import Blocking, Clock
+from greatseal.keys.cluster import SIZE, ClusterKey, store_cluster_key
 from greatseal.keys.ring import KeyRings
 from greatseal.keys.sealed import Sealer, sealed_under
+
+_IN_FORCE = select(cluster_key)
+
+
+class SettlingDatabase(Database, Protocol):
+    """A database that can tell when what was asked of it before is done."""
+
+    async def settled(self) -> None:
+        """Return when every write that was asked for before has ended."""
+
+
+class NodeKeys(KeyRings):
+    """The keys of a running node (:class:`greatseal.api.keys.Keys`): the rings, and the cluster key with its file.
+
+    The file and the database cannot change in one step, so the database decides: the row of ``core_cluster_key`` names the key in force,
+    and it changes in the transaction that seals every row again. Around it the file holds both keys, the new one alone only when no row
+    needs the old. Killed at any point, a node starts with the key that the row names and ends the work.
+    """
+
+    def __init__(
+        self,
+        db: SettlingDatabase,
+        key: ClusterKey,
+        clock: Clock,
+        log: structlog.stdlib.BoundLogger,
+        *,
+        blocking: Blocking,
+        file: Path,
+        metadata: Sequence[MetaData],
+    ) -> None:
+        super().__init__(db, key, clock, log, blocking=blocking)
+        self._settling_db = db
+        self._key = key
+        self._file = file
+        self._columns = sealed_columns(metadata)
+        self._in_force: ClusterKeyInfo | None = None
+        self._rotating = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Before the first use: find the key in force, end a rotation that was interrupted, and read the rings.
+
+        Raises StartProblem when the file does not hold the key of this database.
+        """
+        await self._settle()
+        await self.load()
+
+    def cluster_key(self) -> ClusterKeyInfo:
+        """See :meth:`greatseal.api.keys.Keys.cluster_key`."""
+        if self._in_force is None:
+            raise RuntimeError("the cluster key is known from the lifespans on")
+        return self._in_force
+
+    async def rotate_cluster_key(self, secret: bytes | None = None, *, also: WithClusterKey | None = None) -> ClusterKeyInfo:
+        """See :meth:`greatseal.api.keys.Keys.rotate_cluster_key`."""
+        if secret is not None and len(secret) != SIZE:
+            raise BadRequest(f"a cluster key has {SIZE} bytes, this one has {len(secret)}")
+        # A caller that goes away does not leave the work half done.
+        return await asyncio.shield(self._rotate(secret, also))
+
+    async def _rotate(self, secret: bytes | None, also: WithClusterKey | None) -> ClusterKeyInfo:
+        async with self._rotating:
+            if self._key.others:
+                await self._settle()  # an earlier rotation failed, and perhaps only its answer was lost
+            if secret == self._key.secret:
+                raise BadRequest("this is the cluster key in force; a rotation needs another one")
+            old, new = self._key, ClusterKey.generate(secret)
+            await self._store(msgspec.structs.replace(old, others=(new,)))
+            self.sealer = Sealer(self._key)  # opens the rows of the commit before anybody reads them
+            faults.point("cluster_key.both_stored")
+            info = await self.db.write(self._put_in_force, msgspec.structs.replace(new, others=(old,)), also)
+            faults.point("cluster_key.in_force")
+            await self._finish()
+            return info
+
+    def _put_in_force(self, tx: Tx, new: ClusterKey, also: WithClusterKey | None) -> ClusterKeyInfo:
+        info = ClusterKeyInfo(key_id=str(new.key_id), rotated_at=tx.now)
+        _reseal(tx, Sealer(new), self._columns)
+        for row in tx.all(_IN_FORCE):
+            tx.remove(CLUSTER_KEY, row.key_id)
+        tx.put(CLUSTER_KEY, info.key_id, rotated_at=info.rotated_at)
+        if also is not None:
+            also(tx, info)
+        tx.after_commit(lambda: self._use(new, info))
+        return info
+
+    def _use(self, key: ClusterKey, info: ClusterKeyInfo) -> None:
+        self._key, self._in_force, self.sealer = key, info, Sealer(key)
+
+    async def _settle(self) -> None:
+        info = await self.db.read(_in_force)
+        if info is None:
+            info = await self.db.write(_first_in_force, str(self._key.key_id))
+        held = {str(one.key_id): one for one in (self._key, *self._key.others)}
+        key = held.pop(info.key_id, None)
+        if key is None:
+            raise StartProblem(
+                f"{self._file}: the database is sealed under the cluster key {info.key_id}, which this file does not hold; "
+                "put back the cluster key file of this database"
+            )
+        others = tuple(msgspec.structs.replace(one, others=()) for one in held.values())
+        self._use(msgspec.structs.replace(key, others=others), info)
+        if held:
+            await self._finish()
+
+    async def _finish(self) -> None:
+        """Seal again what was sealed under another key and stored since, then forget every other key.
+
+        What cannot be done now is done at the next rotation or start: the key in force does not depend on it.
+        """
+        try:
+            while await reseal(self.db, self.sealer, self._columns):
+                faults.point("cluster_key.resealed")
+            await self._settling_db.settled()
+            while await reseal(self.db, self.sealer, self._columns):
+                faults.point("cluster_key.resealed")
+            await self._store(msgspec.structs.replace(self._key, others=()))
+        except Unavailable as problem:
+            self.log.warning("the cluster key before is still in its file; restart when that can be written", cause=problem.cause)
+        faults.point("cluster_key.forgotten")
+
+    async def _store(self, key: ClusterKey) -> None:
+        try:
+            await asyncio.to_thread(store_cluster_key, self._file, key)
+        except OSError as error:
+            raise Unavailable("the cluster key file cannot be written", cause=f"{self._file}: {error}") from error
+        self._key = key
 
 
 def sealed_columns(metadata: Sequence[MetaData]) -> list[Column[Any]]:
@@ -20,28 +152,23 @@ def sealed_columns(metadata: Sequence[MetaData]) -> list[Column[Any]]:
     return [column for one in metadata for table in one.sorted_tables for column in table.columns if isinstance(column.type, Sealed)]
 
 
-async def rotate_cluster_key(rings: KeyRings, path: Path, old: ClusterKey, metadata: Sequence[MetaData]) -> ClusterKey:
-    """Make a new cluster key, seal everything under it, and forget the old one. Returns the new one.
-
-    Killed at any point it leaves a file that opens every row, and calling it again ends the work: the file names both keys before the
-    first row changes and only the new one after no row needs another. A row sealed by a plugin has for its ``row`` the text of its
-    primary key, of several columns joined by ``/``.
-    """
-    new = msgspec.structs.replace(ClusterKey.generate(), older=(msgspec.structs.replace(old, older=()), *old.older))
-    store_cluster_key(path, new)
-    faults.point("cluster_key.both_stored")
-    rings.sealer = Sealer(new)
-    # What was sealed before the switch may commit after the first walk.
-    while await reseal(rings.db, rings.sealer, metadata):
-        faults.point("cluster_key.resealed")
-    only = msgspec.structs.replace(new, older=())
-    store_cluster_key(path, only)
-    return only
-
-
-async def reseal(db: Database, sealer: Sealer, metadata: Sequence[MetaData]) -> int:
+async def reseal(db: Database, sealer: Sealer, columns: Sequence[Column[Any]]) -> int:
     """Seal again, in one transaction, whatever is not under the sealer's key; how many values that were."""
-    return await db.write(_reseal, sealer, sealed_columns(metadata))
+    return await db.write(_reseal, sealer, columns)
+
+
+def _in_force(tx: Tx) -> ClusterKeyInfo | None:
+    row = tx.one(_IN_FORCE)
+    return None if row is None else ClusterKeyInfo(key_id=row.key_id, rotated_at=row.rotated_at)
+
+
+def _first_in_force(tx: Tx, key_id: str) -> ClusterKeyInfo:
+    """The key of a new database, unless another process was quicker."""
+    found = _in_force(tx)
+    if found is None:
+        tx.put(CLUSTER_KEY, key_id, rotated_at=tx.now)
+        found = ClusterKeyInfo(key_id=key_id, rotated_at=tx.now)
+    return found
 
 
 def _reseal(tx: Tx, sealer: Sealer, columns: Sequence[Column[Any]]) -> int:

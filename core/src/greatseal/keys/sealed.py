@@ -16,7 +16,7 @@ _TAG = 16
 
 
 class Sealer:
-    """Seals under one cluster key and opens under that one and its older ones.
+    """Seals under one cluster key and opens under that one and its others.
 
     An envelope is one byte of version, the key's id, a random nonce, and the ciphertext with its tag. Table, row, field and key id are
     authenticated with it, so that it opens nowhere else.
@@ -24,7 +24,7 @@ class Sealer:
 
     def __init__(self, key: ClusterKey) -> None:
         self.key_id = key.key_id
-        self._ciphers = {one.key_id: AESGCM(one.secret) for one in (key, *key.older)}
+        self._ciphers = {one.key_id: AESGCM(one.secret) for one in (key, *key.others)}
 
     def seal(self, secret: bytes, *, table: str, row: str, field: str) -> bytes:
         """The envelope of ``secret`` for one place."""
