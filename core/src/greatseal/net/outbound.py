@@ -93,8 +93,9 @@ async def fetch(
     max_body: int = MAX_BODY_BYTES,
     tls: ssl.SSLContext | bool = True,
     headers: Mapping[str, str] = _NO_HEADERS,
+    form: Mapping[str, str] | None = None,
 ) -> Fetched:
-    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``.
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. With ``form`` it is POSTed, and no redirect followed.
 
     ``ports`` are those that any hop may use, None for all. ``tls`` False accepts every certificate. Any final status is returned; no
     request header but ``headers`` tells who asks.
@@ -107,9 +108,9 @@ async def fetch(
             for followed in range(redirects + 1):
                 _check_hop(target, ports, trail)
                 addresses = await _checked_addresses(target.raw_host or "", resolver, policy, trail)
-                async with await _ask(session, gate, target, addresses, trail) as response:
+                async with await _ask(session, gate, target, addresses, trail, form=form) as response:
                     location = response.headers.get("Location") if response.status in REDIRECT_STATUSES else None
-                    if location is None:
+                    if location is None or form is not None:
                         body = await _read(response, max_body, trail)
                         return Fetched(
                             url=str(target),
@@ -298,13 +299,23 @@ def _ends_in_number(host: str) -> bool:
     return last.isdigit() or (last.startswith("0x") and all(character in "0123456789abcdef" for character in last[2:]))
 
 
-async def _ask(session: aiohttp.ClientSession, gate: _Gate, target: URL, addresses: Sequence[str], trail: _Trail) -> aiohttp.ClientResponse:
+async def _ask(
+    session: aiohttp.ClientSession,
+    gate: _Gate,
+    target: URL,
+    addresses: Sequence[str],
+    trail: _Trail,
+    *,
+    form: Mapping[str, str] | None,
+) -> aiohttp.ClientResponse:
     """The head of the answer of the first address that can be connected to."""
     failed: list[str] = []
     for address, seconds in trail.shares(addresses):
         gate.address = address
         try:
-            return await session.get(target, allow_redirects=False, timeout=aiohttp.ClientTimeout(sock_connect=seconds))
+            method = "GET" if form is None else "POST"
+            timeout = aiohttp.ClientTimeout(sock_connect=seconds)
+            return await session.request(method, target, data=form, allow_redirects=False, timeout=timeout)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             failed.append(f"{address}: {_reason(error)}")
     raise Connection(f"{trail}: {'; '.join(failed)}")

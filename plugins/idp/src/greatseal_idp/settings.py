@@ -14,6 +14,12 @@ class IdpServer(msgspec.Struct, frozen=True, kw_only=True):
     """Sign-in attempts from one address in 300 s; 0 switches the limit off."""
 
 
+class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """[server], what the identity provider reads of it."""
+
+    realm: str | None = None
+
+
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[session]: the browser session."""
 
@@ -55,6 +61,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which clients must use PKCE (RFC 7636); S256 alone is offered."""
     allow_private_use_schemes: bool = False
     """Whether redirect URIs may have a private-use scheme (RFC 8252 s7.1)."""
+    allow_private_logout_hosts: bool = False
+    """Whether back-channel logout notifications may go to addresses that are not public."""
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):

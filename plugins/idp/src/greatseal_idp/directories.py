@@ -1,0 +1,89 @@
+"""All directories as one, and whether an account may be used now (service ``DIRECTORIES``)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from greatseal.api.directory import AccountState, Directory, Group, Tier, User
+from greatseal.api.identity import AccountRefused
+from greatseal.host import Host
+
+T = TypeVar("T")
+
+
+class DirectoriesImpl:
+    """The STATIC tier first, then DIRECTORY, each in the configured order; the first that knows a name decides."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._ordered: tuple[Directory, ...] | None = None
+
+    async def user(self, username: str) -> User | None:
+        short, at, realm = username.rpartition("@")
+        for directory in self._of_realm(realm) if at else self._all():
+            if (user := await directory.user(short if at else username)) is not None:
+                return user
+        return None
+
+    async def account(self, subject: str) -> User | None:
+        """The user of a canonical subject, whose account may sign in now. None for somebody whom no directory has to know.
+
+        That is a service principal, and a user of a realm without a directory. Raises AccountRefused, and DirectoryUnavailable.
+        """
+        user = await self.user(subject)
+        if user is not None:
+            require_usable(user.state)
+        elif self._of_realm(subject.rpartition("@")[2]) and "/" not in subject:
+            raise AccountRefused("this account does not exist any more")
+        return user
+
+    async def group(self, name: str) -> Group | None:
+        for directory in self._all():
+            if (group := await directory.group(name)) is not None:
+                return group
+        return None
+
+    async def users(self, prefix: str, limit: int) -> Sequence[User]:
+        return await self._each(limit, lambda directory: directory.users(prefix, limit), lambda user: user.username)
+
+    async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
+        return await self._each(limit, lambda directory: directory.groups(prefix, limit), lambda group: group.name)
+
+    async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
+        return await self._each(limit, lambda directory: directory.hostgroups(prefix, limit), lambda name: name)
+
+    async def hostgroups_of(self, hostname: str) -> frozenset[str]:
+        return frozenset().union(*[await directory.hostgroups_of(hostname) or () for directory in self._all()])
+
+    async def managed_by(self, principal: str) -> frozenset[str]:
+        return frozenset().union(*[await directory.managed_by(principal) or () for directory in self._all()])
+
+    def _all(self) -> tuple[Directory, ...]:
+        if self._ordered is None:
+            known = self._host.components(Directory).values()
+            # sorted keeps the configured order within a tier
+            self._ordered = tuple(sorted(known, key=lambda directory: directory.tier is not Tier.STATIC))
+        return self._ordered
+
+    def _of_realm(self, realm: str) -> list[Directory]:
+        return [directory for directory in self._all() if directory.realm.upper() == realm.upper()]
+
+    async def _each(self, limit: int, ask: Callable[[Directory], Awaitable[Sequence[T]]], name: Callable[[T], str]) -> list[T]:
+        found: dict[str, T] = {}
+        for directory in self._all():
+            for one in await ask(directory):
+                found.setdefault(name(one), one)
+            if len(found) >= limit:
+                break
+        return list(found.values())[:limit]
+
+
+def require_usable(state: AccountState) -> None:
+    """Raises AccountRefused unless an account in this state may sign in and get tokens (decisions, identity provider 10)."""
+    if state.disabled:
+        raise AccountRefused("this account is disabled")
+    if state.locked:
+        raise AccountRefused("this account is locked")
+    if state.expired:
+        raise AccountRefused("this account has expired")
+    if state.password_expired:
+        raise AccountRefused("the password of this account has expired")

@@ -1,0 +1,51 @@
+"""Roles of the admin API: who has which permission (`[[rbac.role]]`, reference 17.6, ruling R45)."""
+
+from collections.abc import Collection, Iterable
+from urllib.parse import urlsplit
+
+from greatseal.api.identity import SessionView
+from greatseal.host import Host
+from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.settings import Rbac, RealmSettings, Role
+
+
+class Roles:
+    """The configured roles, applied to the person behind a session."""
+
+    def __init__(self, host: Host, directories: DirectoriesImpl) -> None:
+        self._roles: tuple[Role, ...] = host.settings(Rbac).role
+        self._realm = home_realm(host)
+        self._directories = directories
+
+    async def of(self, session: SessionView) -> tuple[str, ...]:
+        """What the roles of the person grant, sorted, wildcards as they are written.
+
+        Account and groups are read from the directory now: whoever was disabled or left a group has no role any more. Raises
+        AccountRefused, and DirectoryUnavailable.
+        """
+        user = await self._directories.account(session.subject)
+        return self.granted(session.username, session.realm, session.groups if user is None else user.groups)
+
+    def granted(self, username: str, realm: str, groups: Collection[str]) -> tuple[str, ...]:
+        """What the roles grant to a user. A short name in a role is one of the home realm: nobody of another realm can borrow it."""
+        names = {f"{username}@{realm}"}
+        if realm == self._realm:
+            names.add(username)
+        found = {
+            permission
+            for role in self._roles
+            if not names.isdisjoint(role.users) or not set(groups).isdisjoint(role.groups)
+            for permission in role.permissions
+        }
+        return tuple(sorted(found))
+
+
+def grants(permissions: Iterable[str], name: str) -> bool:
+    """Whether one of ``permissions`` is ``name``, ``*``, or ``<resource>:*`` of its resource."""
+    wanted = {name, "*", f"{name.partition(':')[0]}:*"}
+    return any(permission in wanted for permission in permissions)
+
+
+def home_realm(host: Host) -> str:
+    """`[server] realm`, else the host of the base URL in upper case (decisions, "Users file")."""
+    return host.settings(RealmSettings).realm or (urlsplit(host.base_url).hostname or "").upper()

@@ -1,0 +1,192 @@
+"""The session API of pages and programs (reference 17.3): JSON under /api/auth."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call, Reply, Route, Session
+from greatseal.api.identity import (
+    Authenticated,
+    Authenticator,
+    Continue,
+    Denied,
+    FactorRequired,
+    LoggedIn,
+    LoginContext,
+    LoginOption,
+    LoginOptions,
+    NegotiateHeader,
+    NotMine,
+    Password,
+    PasswordAndCode,
+    PasswordChanger,
+    PasswordExpired,
+    SessionCaller,
+    SessionView,
+)
+from greatseal.api.problems import BadRequest, Forbidden
+from greatseal.host import Host
+from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.rbac import Roles, home_realm
+from greatseal_idp.sessions.login import WRONG, LoginImpl
+from greatseal_idp.sessions.schemes import OwnOrigin
+from greatseal_idp.sessions.store import SECOND
+from greatseal_idp.settings import WebUi
+
+FEATURES = ("passkey", "federation", "device-flow", "registration", "spiffe", "token-authority")
+"""Plugins whose presence is told at /api/auth/info."""
+PROFILE = ("display_name", "given_name", "family_name", "email", "email_verified", "phone", "uid_number", "gid_number", "source")
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """The body of a sign-in."""
+
+    username: str
+    password: str
+    return_to: str | None = None
+
+
+class PasswordHasExpired(Forbidden):
+    """The password is right and must be changed first."""
+
+    error = "password_expired"
+
+
+class FactorMissing(Forbidden):
+    """The password is right and not enough; ``credentials`` says what is."""
+
+    error = "factor_required"
+
+
+class SessionApi:
+    """Sign-in, sign-out, and what a session is."""
+
+    def __init__(self, host: Host, login: LoginImpl, directories: DirectoriesImpl, roles: Roles, origin: OwnOrigin) -> None:
+        self._host = host
+        self._login = login
+        self._directories = directories
+        self._roles = roles
+        self._origin = origin
+        self._realm = home_realm(host)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/api/auth/login", self.login, summary="Sign in with name and password; sets the session cookie."),
+            Route("POST", "/api/auth/logout", self.logout, auth=Session(), summary="End the session and tell its clients."),
+            Route("GET", "/api/auth/me", self.me, auth=Session(), summary="Who is signed in, and what they may do."),
+            Route("GET", "/api/auth/profile", self.profile, auth=Session(), summary="The person as their directory knows them."),
+            Route("GET", "/api/auth/info", self.info, summary="Issuer, realm, features and look of this service."),
+            Route("GET", "/api/auth/providers", self.providers, summary="Other identity providers to sign in with."),
+            Route("GET", "/api/auth/federated-hint", self.federated_hint, summary="The provider that a user has to take."),
+        ]
+
+    async def login(self, call: Call) -> Reply:
+        self._origin.check(call)
+        given = await call.body(Credentials)
+        attempted = await self._login.attempt(call, Password(username=given.username, password=Secret(given.password)))
+        match attempted:
+            case Authenticated():
+                completed = await self._login.complete(call, attempted, given.return_to)
+            case PasswordExpired():
+                completed = attempted
+            case NotMine() | Continue():
+                raise Denied(WRONG)
+        match completed:
+            case LoggedIn():
+                return await self._logged_in(completed)
+            case FactorRequired():
+                raise FactorMissing("more than the password is needed", members={"credentials": completed.credentials})
+            case PasswordExpired():
+                return await self._expired(call, completed, given.return_to)
+
+    async def logout(self, call: Call) -> Reply:
+        session = call.caller_as(SessionCaller).session
+        await self._login.end_as(session.id, event_type="logout")
+        return Reply.empty().with_headers(self._login.cleared())
+
+    async def me(self, call: Call) -> Reply:
+        session = call.caller_as(SessionCaller).session
+        return Reply.json({**_members(session), "permissions": await self._roles.of(session)})
+
+    async def profile(self, call: Call) -> Reply:
+        session = call.caller_as(SessionCaller).session
+        user = await self._directories.user(session.subject)
+        groups = session.groups if user is None else user.groups
+        return Reply.json({"username": session.username, **{name: getattr(user, name, None) for name in PROFILE}, "groups": groups})
+
+    async def info(self, _call: Call) -> Reply:
+        credentials = {authenticator.credential for authenticator in self._host.components(Authenticator).values()}
+        plugins = self._host.plugins()
+        features = {
+            "password": Password in credentials,
+            "otp": PasswordAndCode in credentials,
+            "kerberos": NegotiateHeader in credentials,
+            "change_password": bool(self._host.components(PasswordChanger)),
+            **{name.replace("-", "_"): name in plugins for name in FEATURES},
+        }
+        look = self._host.settings(WebUi)
+        optional = {"logo_url": look.logo_url, "default_theme": look.default_theme}
+        return Reply.json(
+            {
+                "issuer": self._host.issuer,
+                "realm": self._realm,
+                "display_name": look.display_name or self._host.issuer.partition("//")[2],
+                "features": features,
+                **{name: value for name, value in optional.items() if value is not None},
+            }
+        )
+
+    async def providers(self, call: Call) -> Reply:
+        context = LoginContext(call=call, remote=call.remote)
+        found = [option for options in self._host.components(LoginOptions).values() for option in await self._options(options, context)]
+        shown = ({"id": one.id, "display_name": one.display_name, "login_url": one.url, "source": one.source} for one in found)
+        return Reply.json(list(shown))
+
+    async def federated_hint(self, call: Call) -> Reply:
+        username = call.query.get("username")
+        if username is None:
+            raise BadRequest("the query parameter username is missing")
+        await self._login.limits.hint(call.remote)
+        # Everybody is asked, whoever answered: the time must not tell.
+        hints = [await options.hint(username) for options in self._host.components(LoginOptions).values()]
+        return Reply.json({"upstream_id": next((hint for hint in hints if hint is not None), None)})
+
+    async def _logged_in(self, logged_in: LoggedIn) -> Reply:
+        session = logged_in.session
+        user = await self._directories.user(session.subject)
+        body = {
+            **_members(session),
+            "display_name": user.display_name if user is not None else None,
+            "return_to": logged_in.return_to,
+        }
+        return Reply.json(body).with_headers(*logged_in.headers)
+
+    async def _expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
+        redirect = await self._login.expired(call, expired, return_to)
+        headers = dict(redirect.headers)
+        body = {
+            "error": PasswordHasExpired.error,
+            "error_description": "the password must be changed first",
+            "change_password_url": headers.pop("Location"),
+        }
+        return Reply.json(body, status=PasswordHasExpired.status, headers=headers)
+
+    async def _options(self, options: LoginOptions, context: LoginContext) -> Sequence[LoginOption]:
+        try:
+            return [option for option in await options.options(context) if option.kind == "link"]
+        except Exception as error:  # one provider that fails must not hide the others
+            self._host.log.warning("login options are left out", options=options.name, exc_info=error)
+            return ()
+
+
+def _members(session: SessionView) -> dict[str, object]:
+    return {
+        "username": session.username,
+        "sub": session.subject,
+        "groups": session.groups,
+        "acr": session.acr,
+        "amr": session.amr,
+        "auth_time": session.auth_time // SECOND,
+        "expires_at": session.expires_at // SECOND,
+    }

@@ -1,0 +1,37 @@
+"""What a user must prove besides: the authentication types that a directory allows a person (FreeIPA's ``ipaUserAuthType``)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from greatseal.api.directory import User
+from greatseal.api.identity import Authenticated
+
+PROVEN_BY: Mapping[str, str] = MappingProxyType(
+    {"password": "pwd", "hardened": "pwd", "otp": "otp", "radius": "otp", "pkinit": "sc", "passkey": "hwk", "idp": "fed"}
+)
+"""The authentication method reference (RFC 8176) that shows each type (ruling R74)."""
+
+OFFERED: Mapping[str, str] = MappingProxyType(
+    {
+        "password": "Password",
+        "hardened": "Password",
+        "otp": "PasswordAndCode",
+        "radius": "PasswordAndCode",
+        "pkinit": "NegotiateHeader",
+        "passkey": "passkey",
+    }
+)
+"""The credential or login option by which a person can prove each type; ``idp`` is proven at the user's own provider."""
+
+
+def missing_factors(user: User, authenticated: Authenticated) -> tuple[str, ...]:
+    """What the person may sign in with, when nothing that was proven is among the types that the directory allows them; else nothing."""
+    allowed = [kind for kind in user.authentication_types if kind in PROVEN_BY]
+    if not allowed or any(_shown(kind, authenticated) for kind in allowed):
+        return ()
+    wanted = (user.upstream or "federation" if kind == "idp" else OFFERED[kind] for kind in allowed)
+    return tuple(dict.fromkeys(wanted))
+
+
+def _shown(kind: str, authenticated: Authenticated) -> bool:
+    return PROVEN_BY[kind] in authenticated.amr or (kind == "idp" and authenticated.upstream is not None)

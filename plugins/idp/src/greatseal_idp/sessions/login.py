@@ -1,0 +1,199 @@
+"""Sign-in (service ``LOGIN``): who is it, may they come in, and the one place that makes a session."""
+
+import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.directory import User
+from greatseal.api.http import Call, Reply
+from greatseal.api.identity import (
+    AccessDenied,
+    AccountRefused,
+    Attempted,
+    Authenticated,
+    Authenticator,
+    Completed,
+    Credential,
+    Denied,
+    ExpiredTicket,
+    FactorRequired,
+    LoggedIn,
+    LoginContext,
+    NegotiateHeader,
+    NotMine,
+    PasswordChanger,
+    PasswordExpired,
+    SessionView,
+    Upstream,
+)
+from greatseal.api.problems import Problem
+from greatseal.api.store import Tx
+from greatseal.api.tokens import GrantCheck, GrantQuestion
+from greatseal.host import Host
+from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.sessions.cookie import SessionCookie, digest_of
+from greatseal_idp.sessions.dummy import spend_time
+from greatseal_idp.sessions.factors import missing_factors
+from greatseal_idp.sessions.limits import LoginLimits
+from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
+from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
+from greatseal_idp.sessions.ticket import Tickets
+
+UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
+"""The class of a sign-in about which nothing more is said (reference 13)."""
+WRONG = "the name or the password is wrong"
+MAX_USER_AGENT = 256
+
+
+class LoginImpl:
+    """See :class:`greatseal.api.identity.Login`."""
+
+    def __init__(self, host: Host, store: SessionStore, directories: DirectoriesImpl) -> None:
+        self._host = host
+        self._store = store
+        self._directories = directories
+        self._cookie = SessionCookie(host)
+        self._tickets = Tickets(host)
+        self._default = default_return_to(host.issuer)
+        self.limits = LoginLimits(host)
+
+    async def attempt(self, call: Call, credential: Credential) -> Attempted:
+        await self.limits.address(call.remote)
+        context = LoginContext(call=call, remote=call.remote)
+        if isinstance(credential, NegotiateHeader):
+            return await self._ask(credential, context)
+        credential = msgspec.structs.replace(credential, username=unicodedata.normalize("NFC", credential.username.strip()))
+        async with self._told(credential.username, call.remote), self.limits.user(credential.username):
+            attempted = await self._ask(credential, context)
+            if isinstance(attempted, NotMine):
+                await spend_time(self._host.blocking, credential.password)
+                await self._host.audit_log(failure(call.remote, "unknown user"))
+            else:
+                self.limits.succeeded(credential.username)
+            return attempted
+
+    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+        try:
+            return await self._complete(call, authenticated, return_to)
+        except Problem as problem:
+            problem.headers.update(authenticated.headers)
+            if isinstance(problem, AccessDenied):
+                await self._host.audit_log(failure(call.remote, problem.detail, sub=authenticated.subject))
+            raise
+
+    async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
+        if expired.changer is None or expired.changer not in self._host.components(PasswordChanger):
+            await self._host.audit_log(failure(call.remote, "password expired", sub=f"{expired.username}@{expired.realm}"))
+            raise AccountRefused("the password of this account has expired")
+        next_ = self.return_to(return_to)
+        ticket = ExpiredTicket(username=expired.username, realm=expired.realm, changer=expired.changer, return_to=next_)
+        query = urlencode({"username": expired.username, "next": next_}, quote_via=quote)
+        where = f"{urlsplit(self._host.issuer).path}/login/change-password?{query}"
+        return Reply(status=303, headers=(("Location", where), self._tickets.set(ticket)))
+
+    async def ticket(self, call: Call) -> ExpiredTicket | None:
+        return self._tickets.of(call)
+
+    async def session(self, call: Call) -> SessionView | None:
+        stored = await self._store.of(call)
+        return stored.view if stored is not None else None
+
+    async def end(self, session_id: str) -> bool:
+        return await self.end_as(session_id, event_type="session_revoked")
+
+    async def end_as(self, session_id: str, *, event_type: str, by: str | None = None) -> bool:
+        """End a session, under the event that says why; ``by`` is who asked for it when that is somebody else."""
+
+        def end(tx: Tx) -> bool:
+            return self._store.end(tx, session_id, event_type=event_type, by=by) is not None
+
+        return await self._host.db.write(end)
+
+    async def end_upstream(self, upstream: Upstream) -> int:
+        def end(tx: Tx) -> int:
+            ended = [self._store.end(tx, id, event_type="session_revoked") for id in self._store.of_upstream(tx, upstream)]
+            return sum(1 for session in ended if session is not None)
+
+        return await self._host.db.write(end)
+
+    def return_to(self, asked: str | None) -> str:
+        """``asked`` when it is a path of this origin, else the default."""
+        return safe_return_to(asked, default=self._default)
+
+    def cleared(self) -> tuple[str, str]:
+        """The header that takes the session cookie away."""
+        return self._cookie.clear()
+
+    async def _ask(self, credential: Credential, context: LoginContext) -> Attempted:
+        authenticators: list[Authenticator[Any]] = [
+            one for one in self._host.components(Authenticator).values() if type(credential) is one.credential
+        ]
+        for authenticator in authenticators:
+            attempted = await authenticator.attempt(credential, context)
+            if not isinstance(attempted, NotMine):
+                return attempted
+        return NotMine()
+
+    @asynccontextmanager
+    async def _told(self, username: str, remote: str) -> AsyncIterator[None]:
+        """Audit a wrong credential, and say it in the same words for everybody."""
+        try:
+            yield
+        except Denied as denied:
+            await self._host.audit_log(failure(remote, "wrong credential", sub=username))
+            raise Denied(WRONG, cause=denied.detail, headers=denied.headers) from None
+
+    async def _complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+        user = await self._directories.user(authenticated.subject)
+        if user is not None and user.state.password_expired and not (user.state.disabled or user.state.locked or user.state.expired):
+            changer = user.source if user.source in self._host.components(PasswordChanger) else None
+            return PasswordExpired(username=user.username, realm=user.realm, changer=changer)
+        user = await self._directories.account(authenticated.subject)
+        if user is not None and (missing := missing_factors(user, authenticated)):
+            return FactorRequired(credentials=missing, headers=authenticated.headers)
+        new, value = await self._new(call, authenticated, user)
+        question = GrantQuestion(
+            phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
+        )
+        for _, check in sorted(self._host.components(GrantCheck).items()):
+            await check.check(question)
+        stored = await self._host.db.write(self._begin, new)
+        headers = (self._cookie.set(value), *self._tickets.cleared(call), *authenticated.headers)
+        return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
+
+    async def _new(self, call: Call, authenticated: Authenticated, user: User | None) -> tuple[NewSession, str]:
+        replaces = await self._store.of(call)
+        value = self._cookie.mint()
+        who = user or authenticated
+        agent = call.headers.get("User-Agent", "")
+        new = NewSession(
+            id=self._host.handles.new_id(),
+            digest=digest_of(value),
+            subject=who.subject,
+            username=who.username,
+            realm=who.realm,
+            groups=user.groups if user is not None else (),
+            amr=authenticated.amr,
+            acr=authenticated.acr or UNSPECIFIED_ACR,
+            remote=call.remote,
+            user_agent=agent[:MAX_USER_AGENT].encode("ascii", "replace").decode() or None,
+            upstream=authenticated.upstream,
+            replaces=replaces.view.id if replaces is not None else None,
+        )
+        return new, value
+
+    def _begin(self, tx: Tx, new: NewSession) -> StoredSession:
+        stored = self._store.begin(tx, new)
+        tx.audit(AuditEvent(event_type="login_success", service="idp", sub=new.subject))
+        return stored
+
+
+def failure(remote: str, reason: str, *, sub: str | None = None) -> AuditEvent:
+    """The event of a sign-in that failed. A name that nobody knows is not written: it may be a password in the wrong field."""
+    shown = sub if sub is None else "".join(c if c.isprintable() else "?" for c in sub[:256])
+    return AuditEvent(event_type="login_failure", service="idp", outcome="failure", sub=shown, detail=f"{reason} address={remote}")

@@ -1,0 +1,141 @@
+"""RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0)."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from greatseal.api.clients import Client, Clients
+from greatseal.api.http import Call, Handler, Parameters, Reply, Route
+from greatseal.api.problems import BadRequest
+from greatseal.host import Host
+from greatseal.http.csrf import FORM
+from greatseal_idp.pages.forms import Forms
+from greatseal_idp.pages.render import PROTECTED, Pages, form_sources
+from greatseal_idp.sessions.login import LoginImpl
+from greatseal_idp.sessions.store import SessionStore, StoredSession
+from greatseal_idp.signing import Signing
+
+ID_TOKEN = frozenset({"jwt"})
+CARRIED = ("id_token_hint", "client_id", "post_logout_redirect_uri", "state")
+"""Parameters that the confirmation page hands on."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A logout request whose parameters hold together. ``back`` is where the browser may go afterwards."""
+
+    hint: Mapping[str, Any] | None
+    client: Client | None
+    back: str | None
+
+
+class Logout:
+    """The end session endpoint."""
+
+    def __init__(self, host: Host, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing) -> None:
+        self._store = store
+        self._login = login
+        self._clients = clients
+        self._signing = signing
+        self._pages = Pages(host)
+        self._forms = Forms(host)
+
+    def routes(self) -> list[Route]:
+        why = Handler("a browser that signs out may have a session or none")
+        return [
+            Route("GET", "/logout", self.get, style="page", auth=why, summary="RP-initiated logout."),
+            Route("POST", "/logout", self.post, style="page", auth=why, content_types=(FORM,), summary="RP-initiated logout."),
+        ]
+
+    async def get(self, call: Call) -> Reply:
+        return await self._answer(call, call.query)
+
+    async def post(self, call: Call) -> Reply:
+        parameters = Parameters.parse(await call.raw())
+        if "confirm" in parameters:
+            self._forms.check(call, parameters)
+            request = await self._read(parameters)
+            return await self._end(call, request, await self._store.of(call))
+        return await self._answer(call, parameters)
+
+    async def _answer(self, call: Call, parameters: Parameters) -> Reply:
+        request = await self._read(parameters)
+        session = await self._store.of(call)
+        if session is None and request.hint is not None:
+            session = await self._of_hint(request.hint)
+            return await self._end(call, request, session)
+        if session is None and call.http.method == "POST":
+            # A form of another site comes without the cookie; the same request as a GET has it.
+            return self._pages.see_other(f"/logout?{_query(parameters)}")
+        if session is None or (request.hint is not None and _is_of(session, request.hint)):
+            return await self._end(call, request, session)
+        return self._ask(call, request, parameters, session)
+
+    async def _read(self, parameters: Parameters) -> Request:
+        """Check all that was sent (s2). Raises BadRequest, and then nothing ends and nobody is sent anywhere."""
+        hint = self._hint(parameters.get("id_token_hint"))
+        client_id = parameters.get("client_id")
+        if hint is not None and client_id is not None and client_id != hint.get("aud"):
+            raise BadRequest("client_id is not the client that the id_token_hint was issued to")
+        client_id = client_id or (str(hint.get("aud")) if hint is not None else None)
+        client = await self._clients.get(client_id) if client_id is not None else None
+        if client is None and parameters.get("client_id") is not None:
+            raise BadRequest("client_id names no client")
+        uri = parameters.get("post_logout_redirect_uri")
+        if uri is not None and client is not None and uri not in client.more.get("post_logout_redirect_uris", ()):
+            raise BadRequest("post_logout_redirect_uri is not registered for this client")
+        # Without a client the URI cannot be checked, so it is not gone to.
+        back = _with_state(uri, parameters.get("state")) if uri is not None and client is not None else None
+        return Request(hint=hint, client=client, back=back)
+
+    def _hint(self, token: str | None) -> Mapping[str, Any] | None:
+        """The claims of an ID token of ours, expired or not."""
+        if token is None:
+            return None
+        claims = self._signing.verify(token, typ=ID_TOKEN)
+        if claims is None or not isinstance(claims.get("aud"), str) or not isinstance(claims.get("sub"), str):
+            raise BadRequest("id_token_hint is not an ID token of this service")
+        return claims
+
+    async def _of_hint(self, hint: Mapping[str, Any]) -> StoredSession | None:
+        """The session that an ID token was issued in, where the browser did not say: a form of another site has no cookie."""
+        sid = hint.get("sid")
+        session = await self._store.get(sid) if isinstance(sid, str) else None
+        return session if session is not None and session.view.subject == hint["sub"] else None
+
+    async def _end(self, call: Call, request: Request, session: StoredSession | None) -> Reply:
+        if session is not None:
+            by = request.client.client_id if request.client is not None else None
+            await self._login.end_as(session.view.id, event_type="logout", by=by)
+        if request.back is None:
+            return self._pages.page("logged_out", headers=(self._login.cleared(),))
+        status = 303 if call.http.method == "POST" else 302
+        return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), self._login.cleared()))
+
+    def _ask(self, call: Call, request: Request, parameters: Parameters, session: StoredSession) -> Reply:
+        token, headers = self._forms.token(call)
+        return self._pages.page(
+            "logout",
+            headers=headers,
+            form_targets=form_sources(request.back) if request.back is not None else (),
+            client_name=(request.client.client_name or request.client.client_id) if request.client is not None else None,
+            username=session.view.username,
+            form_token=token,
+            fields={name: parameters[name] for name in CARRIED if name in parameters},
+        )
+
+
+def _is_of(session: StoredSession, hint: Mapping[str, Any]) -> bool:
+    return bool(session.view.subject == hint["sub"])
+
+
+def _with_state(uri: str, state: str | None) -> str:
+    """The registered URI with ``state`` added to its query (s3)."""
+    if state is None:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{urlencode({'state': state})}"
+
+
+def _query(parameters: Parameters) -> str:
+    return urlencode({name: parameters[name] for name in parameters})

@@ -1,0 +1,26 @@
+"""Where a sign-in returns to: a path of this origin, and nothing that a browser could read as another place."""
+
+import re
+from urllib.parse import unquote, urlsplit
+
+_URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")
+
+
+def safe_return_to(value: str | None, *, default: str) -> str:
+    """``value`` when it is a path of this origin, with its query; else ``default`` (reference 4.1 step 15).
+
+    The path begins with one slash and has no empty or dot segments, backslashes or control characters, also after percent-decoding:
+    browsers and proxies read those in more than one way.
+    """
+    if value is None or not _URI_CHARACTERS.fullmatch(value) or not value.startswith("/"):
+        return default
+    path = unquote(value.partition("?")[0], errors="replace")
+    inner = path[1:].removesuffix("/").split("/")
+    plain = path.isprintable() and "\\" not in path and "%" not in path
+    segments = path == "/" or not any(segment in {"", ".", ".."} for segment in inner)
+    return value if plain and segments else default
+
+
+def default_return_to(issuer: str) -> str:
+    """The account page (ruling R98), under the path of the issuer."""
+    return f"{urlsplit(issuer).path}/ui/"

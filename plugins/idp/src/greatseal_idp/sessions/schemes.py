@@ -1,0 +1,72 @@
+"""The rules Session and Permission, and what keeps other sites from using the cookie (reference 17.1, rulings R54 and R45)."""
+
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from greatseal.api.http import AuthScheme, Call, Permission, Rule, Session
+from greatseal.api.identity import SessionCaller
+from greatseal.api.problems import Forbidden, Unauthenticated
+from greatseal.host import Host
+from greatseal.http.csrf import FORM, refuse_foreign
+from greatseal_idp.rbac import Roles, grants
+from greatseal_idp.sessions.store import SessionStore
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class OwnOrigin:
+    """Whether a call came from a page of ours."""
+
+    def __init__(self, host: Host) -> None:
+        self._own = frozenset(f"{url.scheme}://{url.netloc}" for url in (urlsplit(host.issuer), urlsplit(host.base_url)))
+
+    def check(self, call: Call) -> None:
+        """Raises ForeignOrigin for a call that changes something and is not of our own origin.
+
+        A body must be JSON. A form counts only on a route that takes forms: its handler checks the form's token.
+        """
+        if call.http.method in SAFE:
+            return
+        media_type = call.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        refuse_foreign(
+            origin=call.headers.get("Origin"),
+            fetch_site=call.headers.get("Sec-Fetch-Site"),
+            own_origins=self._own,
+            content_type=media_type if call.http.body_exists else None,
+            form_token_valid=FORM in call.route.content_types,
+        )
+
+
+class SessionScheme(AuthScheme):
+    """A signed-in person. No challenge in the 401: browsers would pop up a dialog."""
+
+    rule: ClassVar[type[Rule]] = Session
+
+    def __init__(self, store: SessionStore, origin: OwnOrigin) -> None:
+        self._store = store
+        self._origin = origin
+
+    async def authenticate(self, call: Call) -> SessionCaller:
+        session = await self._store.of(call)
+        if session is None:
+            raise Unauthenticated("there is no session; sign in first")
+        self._origin.check(call)
+        return SessionCaller(subject=session.view.subject, session=session.view)
+
+
+class PermissionScheme(AuthScheme):
+    """A signed-in person with a role that grants the route's permission."""
+
+    rule: ClassVar[type[Rule]] = Permission
+
+    def __init__(self, sessions: SessionScheme, roles: Roles) -> None:
+        self._sessions = sessions
+        self._roles = roles
+
+    async def authenticate(self, call: Call) -> SessionCaller:
+        caller = await self._sessions.authenticate(call)
+        rule = call.route.auth
+        assert isinstance(rule, Permission)  # the kernel gives this scheme no other
+        if not grants(await self._roles.of(caller.session), rule.name):
+            raise Forbidden("no role of yours grants this", members={"required_permission": rule.name})
+        return caller

@@ -1,0 +1,242 @@
+"""Browser sessions: found by the SHA-256 of the cookie's value, kept in memory, ended in one transaction with all that hangs on them."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+from sqlalchemy import select
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.http import Call
+from greatseal.api.identity import SessionView, Upstream
+from greatseal.api.store import Row, Tx, scan
+from greatseal.api.tokens import Families
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.sessions.cookie import SessionCookie, digest_of
+from greatseal_idp.settings import SessionSettings
+from greatseal_idp.token.revoked import Revocations
+
+SECOND = 1_000_000
+TOUCH_EVERY = 60 * SECOND
+"""How often the time of the last request is written."""
+KNOWN = 10_000
+"""Cookies whose session is remembered."""
+SWEEP = 500
+"""Expired sessions that one transaction removes."""
+
+BY_ID = select(t.session).where(t.session.c.id == param("id"))
+BY_DIGEST = select(t.session.c.id).where(t.session.c.digest == param("digest"))
+EXPIRED = select(t.session.c.id).where(t.session.c.expires_at <= param("now")).order_by(t.session.c.expires_at).limit(SWEEP)
+WITH_UPSTREAM = select(t.session.c.id, t.session.c.upstream).where(t.session.c.upstream.is_not(None))
+FAMILIES_OF = select(t.family.c.id, t.family.c.scopes).where(t.family.c.session_id == param("session_id"), t.family.c.revoked_at.is_(None))
+
+
+class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A row. ``clients`` are those that got an ID token in it; moments are microseconds."""
+
+    view: SessionView
+    digest: bytes
+    clients: tuple[str, ...]
+    last_seen_at: int
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sign-in stores. ``replaces`` is the session that the browser came with."""
+
+    id: str
+    digest: bytes
+    subject: str
+    username: str
+    realm: str
+    groups: tuple[str, ...]
+    amr: tuple[str, ...]
+    acr: str | None
+    remote: str
+    user_agent: str | None
+    upstream: Upstream | None
+    replaces: str | None
+
+
+class Notifier(Protocol):
+    """Who tells clients of a logout."""
+
+    def queue(self, tx: Tx, session: StoredSession) -> None:
+        """Have the clients of an ended session told."""
+
+
+class SessionStore:
+    """The sessions of this issuer."""
+
+    def __init__(self, host: Host, families: Families, revocations: Revocations, notifier: Notifier) -> None:
+        self._host = host
+        self._families = families
+        self._revocations = revocations
+        self._notifier = notifier
+        self._ttl = host.settings(SessionSettings).ttl * SECOND
+        self._idle_ttl = host.settings(SessionSettings).idle_ttl * SECOND
+        self._cookie = SessionCookie(host)
+        self._cache = host.changes.cache(t.SESSION.name, _load)
+        self._ids: OrderedDict[bytes, str] = OrderedDict()
+
+    async def of(self, call: Call) -> StoredSession | None:
+        """The live session of the call's cookie. Using it keeps it from ending idle."""
+        value = self._cookie.value(call)
+        if value is None:
+            return None
+        digest = digest_of(value)
+        id = self._ids.get(digest) or await self._host.db.read(_find, digest)
+        session = await self._cache.get(id) if id is not None else None
+        if id is None or session is None or session.digest != digest:
+            self._ids.pop(digest, None)
+            return None
+        self._remember(digest, id)
+        now = self._host.clock.now()
+        if not self._alive(session, now):
+            # Removed now, so that a clock that is set back cannot wake it up again.
+            await self._host.db.write(self._expire, id)
+            return None
+        if now - session.last_seen_at >= TOUCH_EVERY:
+            await self._host.db.write(_touch, id)
+        return session
+
+    async def get(self, id: str) -> StoredSession | None:
+        """The live session of an id."""
+        session = await self._cache.get(id)
+        return session if session is not None and self._alive(session, self._host.clock.now()) else None
+
+    def begin(self, tx: Tx, new: NewSession) -> StoredSession:
+        """Store a session; the cookie that the browser came with is worthless after it (fixation).
+
+        The same person signing in again keeps the session's id, so that clients still know it: a new value, time and method. Somebody
+        else's session ends.
+        """
+        before = _load(tx, new.replaces) if new.replaces is not None else None
+        same = before is not None and before.view.subject == new.subject
+        if before is not None and not same:
+            self.end(tx, before.view.id, event_type="logout")
+        id = before.view.id if before is not None and same else new.id
+        clients = before.clients if before is not None and same else ()
+        fields = msgspec.structs.asdict(new)
+        for name in ("id", "replaces"):
+            del fields[name]
+        tx.put(
+            t.SESSION,
+            id,
+            **{
+                **fields,
+                "groups": _encode(new.groups),
+                "amr": _encode(new.amr),
+                "upstream": _encode(new.upstream) if new.upstream is not None else None,
+            },
+            clients=_encode(clients),
+            auth_time=tx.now,
+            created_at=tx.now,
+            last_seen_at=tx.now,
+            expires_at=tx.now + self._ttl,
+        )
+        stored = _load(tx, id)
+        assert stored is not None  # it was just written
+        return stored
+
+    def end(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> StoredSession | None:
+        """End a session: its refresh families without offline_access, its access tokens, and word to its clients. None if there is none."""
+        session = self._close(tx, id)
+        if session is not None:
+            self._notifier.queue(tx, session)
+            tx.audit(AuditEvent(event_type=event_type, service="idp", sub=session.view.subject, principal=by, detail=f"sid={id}"))
+        return session
+
+    @scan
+    def of_upstream(self, tx: Tx, upstream: Upstream) -> list[str]:
+        """The ids of the sessions that came through an upstream identity."""
+        rows = [(row.id, msgspec.json.decode(row.upstream, type=Upstream)) for row in tx.all(WITH_UPSTREAM)]
+        return [id for id, found in rows if _matches(found, upstream)]
+
+    async def sweep(self) -> None:
+        """Remove sessions whose time is over."""
+        while await self._host.db.write(self._sweep_some) == SWEEP:
+            pass
+
+    def _sweep_some(self, tx: Tx) -> int:
+        rows = tx.all(EXPIRED, now=tx.now)
+        for row in rows:
+            self._close(tx, row.id)
+        return len(rows)
+
+    def _expire(self, tx: Tx, id: str) -> None:
+        session = _load(tx, id)
+        if session is not None and not self._alive(session, tx.now):
+            self._close(tx, id)
+
+    def _close(self, tx: Tx, id: str) -> StoredSession | None:
+        session = _load(tx, id)
+        if session is None:
+            return None
+        tx.remove(t.SESSION, id)
+        for family in tx.all(FAMILIES_OF, session_id=id):
+            if "offline_access" not in msgspec.json.decode(family.scopes):
+                self._families.revoke(tx, family.id, event_type="refresh_family_revoked")
+        if session.clients:
+            self._revocations.revoke(tx, "session", id)
+        return session
+
+    def _alive(self, session: StoredSession, now: int) -> bool:
+        return now < session.view.expires_at and now - session.last_seen_at < self._idle_ttl
+
+    def _remember(self, digest: bytes, id: str) -> None:
+        self._ids[digest] = id
+        self._ids.move_to_end(digest)
+        if len(self._ids) > KNOWN:
+            self._ids.popitem(last=False)
+
+
+def remember_client(tx: Tx, session_id: str, client_id: str) -> None:
+    """A client got an ID token in the session: it is told when the session ends. In the transaction that issues the code or token."""
+    session = _load(tx, session_id)
+    if session is not None and client_id not in session.clients:
+        tx.put(t.SESSION, session_id, clients=_encode((*session.clients, client_id)))
+
+
+def _find(tx: Tx, digest: bytes) -> str | None:
+    row = tx.one(BY_DIGEST, digest=digest)
+    return row.id if row is not None else None
+
+
+def _touch(tx: Tx, id: str) -> None:
+    row = tx.one(BY_ID, id=id)
+    if row is not None and tx.now - row.last_seen_at >= TOUCH_EVERY:
+        tx.put(t.SESSION, id, last_seen_at=tx.now)
+
+
+def _load(tx: Tx, id: str) -> StoredSession | None:
+    row = tx.one(BY_ID, id=id)
+    return _of(row) if row is not None else None
+
+
+def _of(row: Row) -> StoredSession:
+    view = SessionView(
+        id=row.id,
+        subject=row.subject,
+        username=row.username,
+        realm=row.realm,
+        groups=tuple(msgspec.json.decode(row.groups)),
+        amr=tuple(msgspec.json.decode(row.amr)),
+        acr=row.acr,
+        auth_time=row.auth_time,
+        expires_at=row.expires_at,
+        upstream=msgspec.json.decode(row.upstream, type=Upstream) if row.upstream is not None else None,
+    )
+    return StoredSession(view=view, digest=row.digest, clients=tuple(msgspec.json.decode(row.clients)), last_seen_at=row.last_seen_at)
+
+
+def _matches(found: Upstream, wanted: Upstream) -> bool:
+    if found.id != wanted.id:
+        return False
+    return found.session == wanted.session if wanted.session is not None else found.subject == wanted.subject
+
+
+def _encode(value: Sequence[str] | Upstream) -> str:
+    return msgspec.json.encode(value).decode()
