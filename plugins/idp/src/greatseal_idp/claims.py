@@ -1,0 +1,62 @@
+"""Claims of people: which ones a scope releases, and their values from the first provider that knows them (OpenID Connect Core s5)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from greatseal.api.tokens import ClaimsProvider
+from greatseal.host import Host
+from greatseal_idp.scopes import Scope
+
+RESERVED = frozenset(
+    {
+        "acr", "act", "amr", "at_hash", "aud", "auth_time", "authorization_details", "azp", "c_hash", "client_id", "cnf", "events", "exp",
+        "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", "userinfo_claims",
+    }
+)  # fmt: skip
+"""Claims that say something about a token or a sign-in: no scope and no provider sets them."""
+
+
+class Scoped(Protocol):
+    """Where scope definitions are."""
+
+    async def all(self) -> Mapping[str, Scope]: ...
+
+
+class Claims:
+    """The values of claims."""
+
+    def __init__(self, host: Host, scopes: Scoped) -> None:
+        self._host = host
+        self._scopes = scopes
+
+    async def of(self, subject: str, scopes: Iterable[str], wanted: Iterable[str] = ()) -> dict[str, Any]:
+        """The claims that ``scopes`` release and those ``wanted`` by name, as far as they have a value.
+
+        Raises DirectoryUnavailable: no reply with claims missing.
+        """
+        missing = {*(await self.released(scopes)), *wanted} - RESERVED
+        found: dict[str, Any] = {}
+        for provider in self._host.components(ClaimsProvider).values():
+            asked = provider.claims & missing
+            if not asked:
+                continue
+            given = await provider.of(subject, frozenset(asked))
+            found |= {name: value for name, value in given.items() if name in missing and value is not None and value != ""}
+            missing -= found.keys()
+        return found
+
+    async def released(self, scopes: Iterable[str]) -> frozenset[str]:
+        """The names of the claims that the scopes release."""
+        definitions = await self._scopes.all()
+        return frozenset(claim for scope in scopes if scope in definitions for claim in definitions[scope].claims)
+
+    async def requested(self, parameter: Mapping[str, Any] | None, member: str, scopes: Iterable[str]) -> tuple[str, ...]:
+        """The names in a member of the ``claims`` parameter (s5.5), of those that ``scopes``, the client's, could release."""
+        asked = (parameter or {}).get(member)
+        if not isinstance(asked, Mapping):
+            return ()
+        return tuple(sorted((await self.released(scopes)).intersection(asked) - RESERVED))
+
+    def supported(self) -> frozenset[str]:
+        """All that the providers may ever give, for the discovery document."""
+        return frozenset(claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims) - RESERVED

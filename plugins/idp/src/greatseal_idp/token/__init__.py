@@ -1,0 +1,1 @@
+"""The token endpoint and its neighbours: grants, families, tokens, introspection, revocation, userinfo."""

@@ -1,0 +1,50 @@
+"""What has expired leaves the tables, in small bites."""
+
+from collections.abc import Awaitable, Callable
+
+from sqlalchemy import Column, Delete, Table, delete, select
+
+from greatseal.api.store import Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.settings import TokenSettings
+
+BITE = 500
+"""Rows that one transaction deletes, so that requests do not wait for long."""
+REPLAYED = 600
+"""Seconds that a used code is remembered at least, so that a second use is still seen (RFC 6749 s4.1.2)."""
+
+
+def _expired(of: Table, key: Column[str], end: Column[int]) -> Delete:
+    found = select(key).where(end < param("before")).limit(BITE)
+    return delete(of).where(key.in_(found))
+
+
+_CODES = _expired(t.code, t.code.c.digest, t.code.c.expires_at)
+_ENDED = _expired(t.family, t.family.c.id, t.family.c.expires_at)
+_IDLE = _expired(t.family, t.family.c.id, t.family.c.idle_expires_at)
+_REVOKED = _expired(t.family, t.family.c.id, t.family.c.revoked_at)
+
+
+class Cleanup:
+    """The job. A refresh token whose family left is as unknown as a forged one."""
+
+    def __init__(self, host: Host, *also: Callable[[], Awaitable[None]]) -> None:
+        settings = host.settings(TokenSettings)
+        self._host = host
+        self._also = also
+        self._kept = max(settings.access_token_ttl, settings.id_token_ttl, REPLAYED) * 1_000_000
+
+    async def run(self) -> None:
+        """Delete expired codes, and families that ended."""
+        now = self._host.clock.now()
+        for statement, before in ((_CODES, now - self._kept), (_ENDED, now), (_IDLE, now), (_REVOKED, now - self._kept)):
+            while await self._host.db.write(_bite, statement, before) == BITE:
+                pass
+        for one in self._also:
+            await one()
+
+
+def _bite(tx: Tx, statement: Delete, before: int) -> int:
+    return tx.count(statement, before=before)

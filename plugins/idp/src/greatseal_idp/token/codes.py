@@ -1,0 +1,125 @@
+"""Authorization codes (RFC 6749 s4.1.2): a digest at rest, one use, a short life."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from sqlalchemy import select, update
+
+from greatseal.api.store import Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.settings import TokenSettings
+
+KIND = "ac"
+
+_NEW = t.code.insert().values({column.name: param(column.name) for column in t.code.columns})
+_BY_DIGEST = select(t.code).where(t.code.c.digest == param("code"))
+_CONSUME = (
+    update(t.code)
+    .where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None), t.code.c.expires_at > param("moment"))
+    .values(used_at=param("moment"))
+)
+_CLIENTS_OF = select(t.session.c.clients).where(t.session.c.id == param("session"))
+
+
+class CodeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What a code stands for. ``claims`` is the claims parameter (OpenID Connect Core s5.5), ``auth_time`` microseconds."""
+
+    client_id: str
+    redirect_uri: str
+    subject: str
+    scopes: tuple[str, ...]
+    auth_time: int
+    amr: tuple[str, ...] = ()
+    acr: str | None = None
+    session_id: str | None = None
+    code_challenge: str | None = None
+    nonce: str | None = None
+    claims: Mapping[str, Any] | None = None
+
+
+class CodeRecord(CodeOrder, frozen=True, kw_only=True):
+    """A code as it is stored."""
+
+    digest: bytes
+    expires_at: int
+    used: bool
+
+
+class Codes:
+    """The codes of this node."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._ttl = host.settings(TokenSettings).code_ttl * 1_000_000
+
+    def issue(self, tx: Tx, order: CodeOrder) -> str:
+        """A new code for ``order``."""
+        code = self._host.handles.mint(KIND)
+        tx.run(
+            _NEW,
+            digest=digest_of(code),
+            client_id=order.client_id,
+            redirect_uri=order.redirect_uri,
+            code_challenge=order.code_challenge,
+            subject=order.subject,
+            session_id=order.session_id,
+            scopes=_json(order.scopes),
+            nonce=order.nonce,
+            claims=None if order.claims is None else _json(order.claims),
+            auth_time=order.auth_time,
+            amr=_json(order.amr),
+            acr=order.acr,
+            created_at=tx.now,
+            expires_at=tx.now + self._ttl,
+            used_at=None,
+        )
+        return code
+
+    def find(self, tx: Tx, digest: bytes) -> CodeRecord | None:
+        """The code of that digest, used or not."""
+        row = tx.one(_BY_DIGEST, code=digest)
+        if row is None:
+            return None
+        return CodeRecord(
+            client_id=row.client_id,
+            redirect_uri=row.redirect_uri,
+            subject=row.subject,
+            scopes=tuple(msgspec.json.decode(row.scopes)),
+            auth_time=row.auth_time,
+            amr=tuple(msgspec.json.decode(row.amr)),
+            acr=row.acr,
+            session_id=row.session_id,
+            code_challenge=row.code_challenge,
+            nonce=row.nonce,
+            claims=None if row.claims is None else msgspec.json.decode(row.claims),
+            digest=bytes(row.digest),
+            expires_at=row.expires_at,
+            used=row.used_at is not None,
+        )
+
+    def consume(self, tx: Tx, digest: bytes) -> bool:
+        """Use the code up; False when it is unknown, expired or used."""
+        return tx.count(_CONSUME, code=digest, moment=tx.now) == 1
+
+
+def digest_of(code: str) -> bytes:
+    """What is stored of a code; also the origin of all that it gives."""
+    return sha256(code.encode()).digest()
+
+
+def note_client(tx: Tx, session_id: str, client_id: str) -> None:
+    """Remember in the session that the client got an ID token in it: its logout is told to the client."""
+    row = tx.one(_CLIENTS_OF, session=session_id)
+    if row is None:
+        return
+    clients: list[str] = msgspec.json.decode(row.clients)
+    if client_id not in clients:
+        tx.put(t.SESSION, session_id, clients=_json([*clients, client_id]))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

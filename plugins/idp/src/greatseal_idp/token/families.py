@@ -1,0 +1,225 @@
+"""Refresh token families (RFC 9700 s4.14.2): one row each, one current generation, and a replay ends the family."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Executable, select, update
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.store import Row, Tx
+from greatseal.api.tokens import Authentication, Family, Granted
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal.jose.compact import b64url_encode
+from greatseal_idp import tables as t
+from greatseal_idp.settings import TokenSettings
+from greatseal_idp.token.refresh_tokens import RefreshToken, RefreshTokens
+from greatseal_idp.token.revoked import Revocations
+
+SECOND = 1_000_000
+
+_NEW = t.family.insert().values({column.name: param(column.name) for column in t.family.columns})
+_BY_ID = select(t.family).where(t.family.c.id == param("family"))
+_ROTATE = (
+    update(t.family)
+    .where(
+        t.family.c.id == param("family"),
+        t.family.c.client_id == param("owner"),
+        t.family.c.generation == param("presented"),
+        t.family.c.revoked_at.is_(None),
+        t.family.c.idle_expires_at > param("moment"),
+        t.family.c.expires_at > param("moment"),
+    )
+    .values(generation=param("next"), rotated_at=param("moment"), idle_expires_at=param("idle_end"))
+)
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a family keeps of the grant beside the columns: what the tokens of a refresh need."""
+
+    authentication: Authentication | None = None
+    audiences: tuple[str, ...] = ()
+    cnf: Mapping[str, str] | None = None
+    claims: Mapping[str, Any] = {}
+    id_token_claims: Mapping[str, Any] | None = None
+    """None when no ID token was ordered."""
+
+
+class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A family as it is stored. Moments are microseconds; ``ends_at`` is the earlier of its two ends."""
+
+    id: str
+    client_id: str
+    subject: str
+    session_id: str | None
+    scopes: tuple[str, ...]
+    held: Held
+    generation: int
+    rotated_at: int
+    created_at: int
+    ends_at: int
+    expires_at: int
+    revoked: bool
+
+    def is_live(self, now: int) -> bool:
+        """Neither revoked nor expired."""
+        return not self.revoked and now < self.ends_at
+
+
+class FamiliesImpl:
+    """The families of this node (service ``FAMILIES``)."""
+
+    def __init__(self, host: Host, revocations: Revocations) -> None:
+        settings = host.settings(TokenSettings)
+        self._host = host
+        self._revocations = revocations
+        self._tokens = RefreshTokens(host)
+        self._idle = settings.refresh_idle_ttl * SECOND
+        self._absolute = settings.refresh_absolute_ttl * SECOND
+        self._grace = settings.refresh_grace_seconds * SECOND
+
+    def open(self, tx: Tx, granted: Granted) -> Family:
+        id = self._host.handles.new_id()
+        expires_at = tx.now + self._absolute
+        session_id = granted.authentication.session_id if granted.authentication else None
+        held = Held(
+            authentication=granted.authentication,
+            audiences=granted.audiences,
+            cnf=granted.cnf,
+            claims=granted.claims,
+            id_token_claims=granted.id_token.claims if granted.id_token else None,
+        )
+        tx.run(
+            _NEW,
+            id=id,
+            client_id=granted.client_id,
+            subject=granted.subject,
+            session_id=session_id,
+            origin=granted.origin,
+            scopes=msgspec.json.encode(granted.scopes).decode(),
+            granted=msgspec.json.encode(held).decode(),
+            generation=1,
+            rotated_at=tx.now,
+            created_at=tx.now,
+            idle_expires_at=min(tx.now + self._idle, expires_at),
+            expires_at=expires_at,
+            revoked_at=None,
+        )
+        return Family(id=id, refresh_token=self._tokens.write(tx, id, 1))
+
+    async def read(self, token: str) -> RefreshToken | None:
+        """What the text of a refresh token says, None when it is none of ours."""
+        return await self._tokens.read(token)
+
+    def find(self, tx: Tx, id: str) -> FamilyRecord | None:
+        """The family of that id."""
+        row = tx.one(_BY_ID, family=id)
+        return None if row is None else _record(row)
+
+    def rotate(self, tx: Tx, token: RefreshToken, client_id: str, expires_at: int) -> Family | None:
+        """Make the successor of the current token current. None when ``token`` is not the current one of a live family of the client."""
+        rotated = tx.count(
+            _ROTATE,
+            family=token.family,
+            owner=client_id,
+            presented=token.generation,
+            next=token.generation + 1,
+            moment=tx.now,
+            idle_end=min(tx.now + self._idle, expires_at),
+        )
+        if not rotated:
+            return None
+        return Family(id=token.family, refresh_token=self._tokens.write(tx, token.family, token.generation + 1))
+
+    def is_retry(self, record: FamilyRecord, token: RefreshToken, now: int) -> bool:
+        """Whether the token before the current one comes again within `[tokens] refresh_grace_seconds` (ruling R50)."""
+        return token.generation + 1 == record.generation and now < record.rotated_at + self._grace
+
+    def repeated(self, tx: Tx, record: FamilyRecord, token: RefreshToken) -> Family | None:
+        """The current token once more, for a retry; None when it is none."""
+        if not self.is_retry(record, token, tx.now):
+            return None
+        return Family(id=record.id, refresh_token=self._tokens.write(tx, record.id, record.generation))
+
+    def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
+        row = tx.one(_END, family=id, moment=tx.now)
+        if row is None:
+            return False
+        self._revocations.revoke(tx, "family", row.id)
+        outcome = "failure" if event_type == "refresh_replay" else "success"
+        tx.audit(
+            AuditEvent(
+                event_type=event_type,
+                service="idp",
+                outcome=outcome,
+                sub=row.subject,
+                client_id=row.client_id,
+                principal=by,
+                detail=f"family {row.id}",
+            )
+        )
+        return True
+
+    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> int:
+        given = {"subject": subject, "client_id": client_id, "session_id": session_id}
+        wanted = {f"of_{name}": value for name, value in given.items() if value is not None}
+        if not wanted:
+            raise TypeError("revoke_of takes at least one of subject, client_id and session_id")
+        rows = tx.all(_LIVE_OF[frozenset(wanted)], **wanted)
+        return sum(self.revoke(tx, row.id, event_type="refresh_family_revoked") for row in rows)
+
+    def revoke_origin(self, tx: Tx, origin: bytes) -> None:
+        """End all that was issued under an origin, access tokens without a family too."""
+        self._revocations.revoke(tx, "origin", b64url_encode(origin))
+        for row in tx.all(_LIVE_OF[frozenset({"of_origin"})], of_origin=origin):
+            self.revoke(tx, row.id, event_type="refresh_family_revoked")
+
+
+_END = (
+    update(t.family)
+    .where(t.family.c.id == param("family"), t.family.c.revoked_at.is_(None))
+    .values(revoked_at=param("moment"))
+    .returning(t.family.c.id, t.family.c.subject, t.family.c.client_id)
+)
+
+
+def _live_of(*names: str) -> tuple[frozenset[str], Executable]:
+    conditions = [t.family.c[name] == param(f"of_{name}") for name in names]
+    found = select(t.family.c.id).where(t.family.c.revoked_at.is_(None), *conditions).order_by(t.family.c.id)
+    return frozenset(f"of_{name}" for name in names), found
+
+
+_LIVE_OF: Mapping[frozenset[str], Executable] = dict(
+    _live_of(*names)
+    for names in (
+        ("origin",),
+        ("subject",),
+        ("client_id",),
+        ("session_id",),
+        ("subject", "client_id"),
+        ("subject", "session_id"),
+        ("client_id", "session_id"),
+        ("subject", "client_id", "session_id"),
+    )
+)
+
+
+_HELD = msgspec.json.Decoder(Held)
+
+
+def _record(row: Row) -> FamilyRecord:
+    return FamilyRecord(
+        id=row.id,
+        client_id=row.client_id,
+        subject=row.subject,
+        session_id=row.session_id,
+        scopes=tuple(msgspec.json.decode(row.scopes)),
+        held=_HELD.decode(row.granted),
+        generation=row.generation,
+        rotated_at=row.rotated_at,
+        created_at=row.created_at,
+        ends_at=min(row.idle_expires_at, row.expires_at),
+        expires_at=row.expires_at,
+        revoked=row.revoked_at is not None,
+    )

@@ -1,0 +1,1 @@
+"""The grants of RFC 6749, one file each."""

@@ -1,0 +1,171 @@
+"""authorization_code (RFC 6749 s4.1.3, RFC 7636): a code is used once, and a second use takes back what the first one gave."""
+
+import hmac
+import re
+from functools import partial
+from hashlib import sha256
+
+import msgspec
+
+from greatseal import faults
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import Client, ProvenRequest
+from greatseal.api.identity import AccountRefused
+from greatseal.api.problems import BadRequest
+from greatseal.api.store import Refuse, Refused, Tx
+from greatseal.api.tokens import (
+    Authentication,
+    Grant,
+    Granted,
+    GrantQuestion,
+    IdTokenOrder,
+    InvalidGrant,
+    InvalidScope,
+    Tokens,
+)
+from greatseal.host import Host
+from greatseal.jose.compact import b64url_encode
+from greatseal_idp.claims import Claims
+from greatseal_idp.token.codes import KIND, CodeRecord, Codes, digest_of, note_client
+
+UNKNOWN = "the code is unknown, expired or used"
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+
+class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A redemption. ``scopes`` are what may be granted now, ``userinfo_claims`` those that the token may fetch beside its scopes."""
+
+    node: str
+    digest: bytes
+    client_id: str
+    redirect_uri: str
+    code_verifier: str | None
+    scopes: tuple[str, ...] = ()
+    userinfo_claims: tuple[str, ...] = ()
+    may_refresh: bool = False
+    cnf: dict[str, str] | None = None
+
+
+class AuthorizationCode(Grant[CodeRequest]):
+    """Redeems the codes of /authorize."""
+
+    grant_type = "authorization_code"
+    prepared_as = CodeRequest
+
+    def __init__(self, host: Host, codes: Codes, tokens: Tokens, claims: Claims) -> None:
+        self._host = host
+        self._codes = codes
+        self._tokens = tokens
+        self._claims = claims
+
+    async def prepare(self, request: ProvenRequest) -> CodeRequest:
+        form, client = request.form, request.client
+        if "code" not in form or "redirect_uri" not in form:
+            raise BadRequest("code and redirect_uri are required")
+        node = self._host.handles.node_of(form["code"], KIND)
+        record = await self._host.db.read(self._codes.find, digest_of(form["code"])) if node else None
+        if node is None or record is None:
+            raise InvalidGrant(UNKNOWN)
+        asked = CodeRequest(
+            node=node,
+            digest=record.digest,
+            client_id=client.client_id,
+            redirect_uri=form["redirect_uri"],
+            code_verifier=form.get("code_verifier"),
+        )
+        problem = mismatch(record, asked)
+        if problem is not None:
+            raise problem
+        if record.used:
+            return asked  # the transaction decides what a replay takes back
+        cnf = request.match.cnf
+        return msgspec.structs.replace(
+            asked,
+            scopes=await self._permitted(request, record),
+            userinfo_claims=await self._claims.requested(record.claims, "userinfo", client.scopes),
+            may_refresh="refresh_token" in client.grant_types,
+            cnf=None if cnf is None else dict(cnf),
+        )
+
+    def owner(self, prepared: CodeRequest) -> str:
+        return prepared.node
+
+    def redeem(self, tx: Tx, prepared: CodeRequest) -> Granted | Refused:
+        consumed = self._codes.consume(tx, prepared.digest)
+        record = self._codes.find(tx, prepared.digest)
+        if record is None:
+            raise Refuse(InvalidGrant(UNKNOWN))
+        problem = mismatch(record, prepared)
+        if problem is not None:
+            raise Refuse(problem)
+        if not consumed:
+            return self._replayed(tx, record)
+        tx.after_commit(partial(faults.point, "idp.code.redeemed"))
+        return self._granted(tx, record, prepared)
+
+    async def _permitted(self, request: ProvenRequest, record: CodeRecord) -> tuple[str, ...]:
+        """The scopes of the code that the client still has and that nothing refuses now."""
+        scopes = remaining(record.scopes, request.client)
+        question = GrantQuestion(
+            phase="token",
+            subject=record.subject,
+            client=request.client,
+            scopes=frozenset(scopes),
+            remote=request.call.remote,
+            amr=record.amr,
+        )
+        try:
+            permitted = await self._tokens.permitted(question)
+        except AccountRefused as refused:
+            raise InvalidGrant("the account may not sign in", cause=refused.cause) from None
+        return tuple(scope for scope in scopes if scope in permitted)
+
+    def _granted(self, tx: Tx, record: CodeRecord, prepared: CodeRequest) -> Granted:
+        openid = "openid" in prepared.scopes
+        if openid and record.session_id is not None:
+            note_client(tx, record.session_id, record.client_id)
+        ordered = (record.claims or {}).get("id_token") or {}
+        return Granted(
+            subject=record.subject,
+            client_id=record.client_id,
+            scopes=prepared.scopes,
+            authentication=Authentication(auth_time=record.auth_time, amr=record.amr, acr=record.acr, session_id=record.session_id),
+            cnf=prepared.cnf,
+            claims={"userinfo_claims": prepared.userinfo_claims} if prepared.userinfo_claims else {},
+            id_token=IdTokenOrder(nonce=record.nonce, claims=ordered) if openid else None,
+            may_refresh=prepared.may_refresh,
+            origin=record.digest,
+        )
+
+    def _replayed(self, tx: Tx, record: CodeRecord) -> Refused:
+        if record.used:
+            self._tokens.revoke_origin(tx, record.digest)
+            tx.audit(AuditEvent(event_type="code_replay", service="idp", outcome="failure", sub=record.subject, client_id=record.client_id))
+        return Refused(InvalidGrant(UNKNOWN))
+
+
+def mismatch(record: CodeRecord, asked: CodeRequest) -> InvalidGrant | None:
+    """Why the code may not be redeemed so, by this client. It is not used up then."""
+    if (record.client_id, record.redirect_uri) != (asked.client_id, asked.redirect_uri):
+        return InvalidGrant("the code was issued to another client or redirect_uri")
+    if record.code_challenge is None:
+        # RFC 9700 s2.1.1: a verifier without a challenge is an attack on PKCE, not a harmless surplus.
+        return None if asked.code_verifier is None else InvalidGrant("the authorization request had no code_challenge")
+    if asked.code_verifier is None or not answers(asked.code_verifier, record.code_challenge):
+        return InvalidGrant("code_verifier is missing or not the one of the code_challenge")
+    return None
+
+
+def answers(verifier: str, challenge: str) -> bool:
+    """Whether the verifier belongs to the S256 challenge (RFC 7636 s4.6)."""
+    if not _VERIFIER.fullmatch(verifier):
+        return False
+    return hmac.compare_digest(b64url_encode(sha256(verifier.encode()).digest()).encode(), challenge.encode())
+
+
+def remaining(scopes: tuple[str, ...], client: Client) -> tuple[str, ...]:
+    """Those that the client is still registered for. Raises InvalidScope when none is left."""
+    left = tuple(scope for scope in scopes if scope in client.scopes)
+    if not left:
+        raise InvalidScope("none of the granted scopes is left to the client")
+    return left

@@ -1,0 +1,38 @@
+"""client_credentials (RFC 6749 s4.4): a client acts for itself. No row is read or written."""
+
+from typing import ClassVar
+
+import msgspec
+
+from greatseal.api.clients import ProvenRequest
+from greatseal.api.tokens import Grant, Granted, GrantQuestion, InvalidScope, Tokens, UnauthorizedClient
+from greatseal_idp.clients.methods.none import PublicClient
+
+OF_PEOPLE = frozenset({"openid", "offline_access", "profile", "email", "phone", "address"})
+"""Scopes about a person, which a client does not get for itself unless it asks."""
+NEVER = frozenset({"openid", "offline_access"})
+
+
+class ClientCredentials(Grant[msgspec.Struct]):
+    """Gives a client a token whose subject is the client."""
+
+    grant_type: ClassVar[str] = "client_credentials"
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def prepare(self, request: ProvenRequest) -> Granted:
+        client, match = request.client, request.match
+        if client.token_endpoint_auth_method == PublicClient.method:
+            raise UnauthorizedClient("a public client has no credentials to act with")
+        asked = request.form.get("scope")
+        names = [scope for scope in client.scopes if scope not in OF_PEOPLE] if asked is None else asked.split(" ")
+        scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name not in NEVER))
+        if not scopes:
+            raise InvalidScope("no scope is left that the client may have for itself")
+        permitted = await self._tokens.permitted(
+            GrantQuestion(phase="client", subject=match.subject, client=client, scopes=frozenset(scopes), remote=request.call.remote)
+        )
+        if len(permitted) < len(scopes):
+            scopes = tuple(scope for scope in scopes if scope in permitted)
+        return Granted(subject=match.subject, client_id=client.client_id, scopes=scopes, cnf=match.cnf)

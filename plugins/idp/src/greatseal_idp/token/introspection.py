@@ -1,0 +1,103 @@
+"""POST /introspect (RFC 7662): whether a token is live, for those whom it concerns."""
+
+from typing import Any
+
+import orjson
+
+from greatseal.api.clients import Client, Clients, InvalidClient
+from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.api.problems import BadRequest
+from greatseal.host import Host
+from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.token.cors import open_to_scripts, preflight
+from greatseal_idp.token.families import FamiliesImpl
+from greatseal_idp.token.issue import SECOND
+from greatseal_idp.token.refresh_tokens import KIND as REFRESH
+from greatseal_idp.token.verify import TokensImpl, Verified
+
+SCOPE = "introspect"
+"""A client with this scope may ask about every token: a resource server without an audience of its own."""
+
+_INACTIVE = Reply(body=b'{"active":false}', content_type="application/json")
+_SHOWN = (
+    "scope", "client_id", "exp", "iat", "nbf", "sub", "aud", "iss", "jti", "cnf", "act", "acr", "amr", "auth_time",
+    "authorization_details", "sid",
+)  # fmt: skip
+
+
+class Introspection:
+    """Answers ``{"active": false}`` alone for all that is not live or is not the caller's to know."""
+
+    def __init__(self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl) -> None:
+        self._host = host
+        self._clients = clients
+        self._tokens = tokens
+        self._families = families
+
+    def routes(self) -> list[Route]:
+        """/introspect."""
+        route = Route(
+            "POST",
+            "/introspect",
+            open_to_scripts(self.introspect),
+            style="oauth",
+            auth=Handler("the client proves itself by its registered method"),
+            content_types=(),
+            summary="State and claims of a token (RFC 7662).",
+        )
+        return [route, preflight("/introspect", ["POST"])]
+
+    async def introspect(self, call: Call) -> Reply:
+        """The introspection response (s2.2)."""
+        request = await self._clients.authenticate(call)
+        if request.client.token_endpoint_auth_method == PublicClient.method:
+            raise InvalidClient("a public client cannot introspect tokens")
+        token = request.form.get("token")
+        if token is None:
+            raise BadRequest("token is required")
+        if token.startswith(f"{REFRESH}_"):
+            return await self._refresh_token(token, request.client)
+        found = await self._tokens.verified(token)
+        if found is None or not concerns(request.client, found):
+            return _INACTIVE
+        if found.introspection is None:
+            found.introspection = orjson.dumps(_members(found))
+        return Reply(body=found.introspection, content_type="application/json")
+
+    async def _refresh_token(self, text: str, client: Client) -> Reply:
+        token = await self._families.read(text)
+        record = await self._host.db.read(self._families.find, token.family) if token else None
+        if token is None or record is None or record.client_id != client.client_id:
+            return _INACTIVE
+        if not record.is_live(self._host.clock.now()) or token.generation != record.generation:
+            return _INACTIVE
+        members: dict[str, Any] = {
+            "active": True,
+            "scope": " ".join(record.scopes),
+            "client_id": record.client_id,
+            "username": record.subject.rpartition("@")[0] or record.subject,
+            "token_type": "refresh_token",
+            "exp": record.ends_at // SECOND,
+            "iat": record.rotated_at // SECOND,
+            "sub": record.subject,
+            "iss": self._host.issuer,
+        }
+        return Reply.json(members)
+
+
+def concerns(client: Client, found: Verified) -> bool:
+    """Whether the client holds the token, is (or owns) an audience of it, or may ask about all."""
+    if found.token.client_id == client.client_id or SCOPE in client.scopes:
+        return True
+    audience = found.token.claims["aud"]
+    named = {audience} if isinstance(audience, str) else set(audience)
+    return not named.isdisjoint((client.client_id, *client.more.get("resources", ())))
+
+
+def _members(found: Verified) -> dict[str, Any]:
+    claims = found.token.claims
+    members = {"active": True, **{name: claims[name] for name in _SHOWN if name in claims}}
+    members["token_type"] = "DPoP" if "jkt" in claims.get("cnf", ()) else "Bearer"
+    if "auth_time" in claims:
+        members["username"] = found.token.subject.rpartition("@")[0] or found.token.subject
+    return members

@@ -1,0 +1,162 @@
+"""Tokens from what was granted: access tokens (RFC 9068, or sealed handles), ID tokens (OpenID Connect Core s2), the token response.
+
+A client whose registration says ``access_token_format`` = ``opaque`` gets a handle instead of a JWT: the same claims, sealed under the
+cluster key, so that it needs no row and says nothing to whoever holds it. A rotation of the cluster key ends such handles early.
+A client that registered ``id_token_signed_response_alg`` gets its access tokens signed with that algorithm too.
+"""
+
+import base64
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from greatseal.api.clients import Client
+from greatseal.api.problems import Internal
+from greatseal.api.tokens import Authentication, Granted
+from greatseal.host import Host
+from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal_idp.claims import Claims
+from greatseal_idp.settings import TokenSettings
+from greatseal_idp.signing import Signing
+
+SECOND = 1_000_000
+OPAQUE = "at"
+"""The kind of opaque access tokens."""
+_TABLE, _FIELD = "idp_access_token", "claims"
+"""The place that the seal of an opaque token is bound to; there is no such table."""
+
+
+class OpaqueTokens:
+    """Access tokens that only this issuer can read."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def write(self, claims: Mapping[str, Any]) -> str:
+        """A handle that holds ``claims``."""
+        node = self._host.node_id
+        sealed = self._host.keys.seal(orjson.dumps(claims), table=_TABLE, row=node, field=_FIELD)
+        return f"{OPAQUE}_{node}_{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+
+    def read(self, token: str) -> Mapping[str, Any] | None:
+        """The claims of a handle; None for what is none of ours."""
+        node = self._host.handles.node_of(token, OPAQUE)
+        if node is None:
+            return None
+        try:
+            sealed = b64url_decode(token[len(OPAQUE) + len(node) + 2 :])
+            content = self._host.keys.open(sealed, table=_TABLE, row=node, field=_FIELD)
+        except (ValueError, Internal):
+            return None
+        claims: Mapping[str, Any] = orjson.loads(content)
+        return claims
+
+
+class Issuer:
+    """Makes tokens. Whatever was to be committed is committed."""
+
+    def __init__(self, host: Host, signing: Signing, claims: Claims) -> None:
+        settings = host.settings(TokenSettings)
+        self._host = host
+        self._signing = signing
+        self._claims = claims
+        self._opaque = OpaqueTokens(host)
+        self._issuer = host.issuer
+        self._jti_start = f"{host.node_id}/"
+        self._access_ttl = settings.access_token_ttl
+        self._id_ttl = settings.id_token_ttl
+
+    async def response(self, client: Client, granted: Granted) -> dict[str, Any]:
+        """The members of a token response (RFC 6749 s5.1)."""
+        now = self._host.clock.now() // SECOND
+        claims = self._access_claims(granted, now)
+        if granted.authentication is not None and "groups" in granted.scopes:
+            claims |= await self._claims.of(granted.subject, (), ("groups",))
+        token = await self._access_token(client, claims)
+        response: dict[str, Any] = {
+            "access_token": token,
+            "token_type": "DPoP" if granted.cnf and "jkt" in granted.cnf else "Bearer",
+            "expires_in": claims["exp"] - now,
+            "scope": claims["scope"],
+        }
+        if granted.family is not None:
+            response["refresh_token"] = granted.family.refresh_token
+        if granted.id_token is not None and granted.authentication is not None and "openid" in granted.scopes:
+            response["id_token"] = await self._id_token(client, granted, granted.authentication, token, now)
+        if granted.issued_token_type is not None:
+            response["issued_token_type"] = granted.issued_token_type
+        if "authorization_details" in granted.claims:
+            response["authorization_details"] = granted.claims["authorization_details"]
+        return response
+
+    def _access_claims(self, granted: Granted, now: int) -> dict[str, Any]:
+        expires = now + self._access_ttl
+        if granted.not_after is not None:
+            expires = min(expires, granted.not_after // SECOND)
+        audiences = granted.audiences
+        claims: dict[str, Any] = {
+            **granted.claims,
+            "iss": self._issuer,
+            "sub": granted.subject,
+            "aud": self._issuer if not audiences else audiences[0] if len(audiences) == 1 else audiences,
+            "client_id": granted.client_id,
+            "iat": now,
+            "exp": expires,
+            "jti": self._jti_start + self._host.handles.new_id(),
+            "scope": " ".join(granted.scopes),
+        }
+        if granted.authentication is not None:
+            claims |= _sign_in(granted.authentication)
+        if granted.cnf:
+            claims["cnf"] = granted.cnf
+        # Under one of these the token can be revoked later (ruling R97).
+        if granted.family is not None:
+            claims["family"] = granted.family.id
+        elif granted.origin is not None:
+            claims["origin"] = b64url_encode(granted.origin)
+        return claims
+
+    async def _access_token(self, client: Client, claims: Mapping[str, Any]) -> str:
+        if client.more.get("access_token_format") == "opaque":
+            return self._opaque.write(claims)
+        return await self._signing.jwt("at+jwt", claims, alg=self._alg(client))
+
+    async def _id_token(self, client: Client, granted: Granted, authentication: Authentication, access_token: str, now: int) -> str:
+        order = granted.id_token
+        assert order is not None
+        scopes = granted.scopes if client.more.get("id_token_include_scope_claims", True) else ()
+        wanted = await self._claims.requested({"id_token": order.claims}, "id_token", client.scopes)
+        claims = {
+            **await self._claims.of(granted.subject, scopes, wanted),
+            "iss": self._issuer,
+            "sub": granted.subject,
+            "aud": granted.client_id,
+            "iat": now,
+            "exp": now + self._id_ttl,
+            "at_hash": at_hash(access_token),
+            **_sign_in(authentication),
+        }
+        if order.nonce is not None:
+            claims["nonce"] = order.nonce
+        return await self._signing.jwt("JWT", claims, alg=self._alg(client))
+
+    def _alg(self, client: Client) -> str | None:
+        alg: str | None = client.more.get("id_token_signed_response_alg")
+        return alg if alg in self._signing.algorithms else None
+
+
+def at_hash(access_token: str) -> str:
+    """The left half of the SHA-256 of an access token (OpenID Connect Core s3.1.3.6); ES256 and RS256 both have this hash."""
+    return b64url_encode(sha256(access_token.encode("ascii")).digest()[:16])
+
+
+def _sign_in(authentication: Authentication) -> dict[str, Any]:
+    """What a token tells about the sign-in of its person."""
+    claims: dict[str, Any] = {"auth_time": authentication.auth_time // SECOND, "amr": authentication.amr}
+    if authentication.acr is not None:
+        claims["acr"] = authentication.acr
+    if authentication.session_id is not None:
+        claims["sid"] = authentication.session_id
+    return claims

@@ -1,0 +1,79 @@
+"""What was revoked before its time: a small set in memory, checked with every token (ruling R97)."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from sqlalchemy import delete, select
+
+from greatseal.api.store import Row, Tx, scan
+from greatseal.db.tables import insert_new, param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.settings import TokenSettings
+
+Kind = Literal["jti", "family", "origin", "session"]
+
+KIND = t.revoked.name
+SLACK = 600_000_000
+"""Microseconds: a token that is being signed while its family is revoked is issued a moment later."""
+
+_ALL = select(t.revoked).where(t.revoked.c.until > param("now"))
+_INSERT = insert_new(t.revoked)
+_FORGET = delete(t.revoked).where(t.revoked.c.until <= param("now"))
+
+
+class Revocations:
+    """The revoked set. What a transaction adds is in it before the caller of the transaction resumes."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._ttl = host.settings(TokenSettings).access_token_ttl * 1_000_000
+        self._until: dict[str, int] = {}
+        self._loaded = False
+        host.changes.subscribe(KIND, self._heard)
+
+    def revoke(self, tx: Tx, kind: Kind, value: str, until: int | None = None) -> None:
+        """Revoke; ``until`` (microseconds) is when the last token of it expires, by default that of one issued now."""
+        until = tx.now + self._ttl + SLACK if until is None else until
+        tx.run(_INSERT, kind=kind, value=value, until=until)
+        tx.changed(KIND, f"{kind} {value} {until}")
+
+    async def load(self) -> None:
+        """Read the set once; later changes are told. Called before it is looked at, and free when it was read."""
+        if self._loaded:
+            return
+        self._loaded = True
+        try:
+            rows = await self._host.db.read(_live)
+        except BaseException:
+            self._loaded = False
+            raise
+        self._until.update((f"{row.kind} {row.value}", row.until) for row in rows)
+
+    def any(self, keys: Iterable[str]) -> bool:
+        """Whether one of the keys, each ``<kind> <value>``, is revoked."""
+        return bool(self._until) and any(key in self._until for key in keys)
+
+    async def forget(self) -> None:
+        """For a job: what cannot matter any more leaves the table and the memory."""
+        await self._host.db.write(_forget)
+        now = self._host.clock.now()
+        for key in [key for key, until in self._until.items() if until <= now]:
+            del self._until[key]
+
+    def _heard(self, id: str) -> None:
+        """The id says all of it, so that nothing is read. Another one means that it is not known what changed."""
+        key, _, until = id.rpartition(" ")
+        if until.isdecimal():
+            self._until[key] = int(until)
+        else:
+            self._loaded = False
+
+
+@scan
+def _live(tx: Tx) -> list[Row]:
+    return tx.all(_ALL, now=tx.now)
+
+
+def _forget(tx: Tx) -> None:
+    tx.run(_FORGET, now=tx.now)

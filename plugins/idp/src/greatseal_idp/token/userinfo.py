@@ -1,0 +1,46 @@
+"""/userinfo (OpenID Connect Core s5.3): the claims of the person whose token is presented."""
+
+import orjson
+
+from greatseal.api.clients import Clients
+from greatseal.api.http import Bearer, Call, Reply, Route
+from greatseal.api.tokens import BearerCaller
+from greatseal.host import Host
+from greatseal_idp.claims import Claims
+from greatseal_idp.signing import Signing
+from greatseal_idp.token.bearer import FORM
+from greatseal_idp.token.cors import open_to_scripts, preflight
+
+PATH = "/userinfo"
+
+
+class UserInfo:
+    """The UserInfo endpoint."""
+
+    def __init__(self, host: Host, clients: Clients, claims: Claims, signing: Signing) -> None:
+        self._host = host
+        self._clients = clients
+        self._claims = claims
+        self._signing = signing
+
+    def routes(self) -> list[Route]:
+        """GET, and POST with the token in the header or in a form."""
+        handler = open_to_scripts(self.userinfo)
+        summary = "Claims of the person behind an access token (OpenID Connect Core s5.3)."
+        routes = [
+            Route(method, PATH, handler, style="oauth", auth=Bearer("openid"), content_types=(FORM,), summary=summary)
+            for method in ("GET", "POST")
+        ]
+        return [*routes, preflight(PATH, ["GET", "POST"])]
+
+    async def userinfo(self, call: Call) -> Reply:
+        """JSON, or a signed JWT for a client that registered ``userinfo_signed_response_alg`` (s5.3.2)."""
+        token = call.caller_as(BearerCaller).token
+        wanted = token.claims.get("userinfo_claims", ())
+        claims = {**await self._claims.of(token.subject, token.scopes, wanted), "sub": token.subject}
+        client = await self._clients.get(token.client_id)
+        alg = None if client is None else client.more.get("userinfo_signed_response_alg")
+        if alg in self._signing.algorithms:
+            signed = await self._signing.jwt("JWT", {**claims, "iss": self._host.issuer, "aud": token.client_id}, alg=alg)
+            return Reply(body=signed.encode(), content_type="application/jwt")
+        return Reply(body=orjson.dumps(claims), content_type="application/json")
