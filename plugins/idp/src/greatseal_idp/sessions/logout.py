@@ -33,12 +33,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Logout:
     """The end session endpoint."""
 
-    def __init__(self, host: Host, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing) -> None:
+    def __init__(self, host: Host, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages) -> None:
         self._store = store
         self._login = login
         self._clients = clients
         self._signing = signing
-        self._pages = Pages(host)
+        self._pages = pages
         self._forms = Forms(host)
 
     def routes(self) -> list[Route]:

@@ -1,0 +1,1 @@
+"""Sign-in, sessions and sign-out, put together."""
