@@ -2,15 +2,21 @@
 
 import asyncio
 import sqlite3
+import textwrap
 
 import aiohttp
 import pytest
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
+from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
+from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
 from greatseal.kernel.kernel import Kernel
 from greatseal.testing.distributions import install
 
@@ -20,12 +26,16 @@ import click, msgspec
 from sqlalchemy import Column, MetaData
 from greatseal import hookimpl
 from greatseal.api.acme import *
+from greatseal.api.clients import *
 from greatseal.api.declarations import *
+from greatseal.api.directory import *
+from greatseal.api.identity import *
 from greatseal.api.http import *
 from greatseal.api.issuance import *
 from greatseal.api.keys import KeyStore
 from greatseal.api.problems import Forbidden
 from greatseal.api.services import ServiceKey
+from greatseal.api.tokens import *
 
 async def answer(call):
     return Reply.json({"caller": getattr(call.caller, "subject", None)})
@@ -59,6 +69,114 @@ def kernel_with(*features, **sections):
 
 
 COMPONENTS = {
+    "scopes": (ScopeDefinition, "sample", "return [ScopeDefinition('sample', 'A sample.')]"),
+    "authenticators": (
+        Authenticator,
+        "sample",
+        """
+        class Sample(Authenticator[Password]):
+            name, credential = "sample", Password
+            async def attempt(self, credential, context): return NotMine()
+        return [Sample()]
+        """,
+    ),
+    "login_options": (
+        LoginOptions,
+        "sample",
+        """
+        class Sample(LoginOptions):
+            name = "sample"
+            async def options(self, context): return []
+        return [Sample()]
+        """,
+    ),
+    "password_changers": (
+        PasswordChanger,
+        "sample",
+        """
+        class Sample(PasswordChanger):
+            name = "sample"
+            async def change(self, username, old, new, context): return ChangeRefused(messages=("no",))
+        return [Sample()]
+        """,
+    ),
+    "credential_stores": (
+        CredentialStore,
+        "sample",
+        """
+        class Sample(CredentialStore):
+            name = "sample"
+            async def is_home_of(self, subject): return True
+            async def list(self, subject, kind): return []
+            async def add(self, subject, credential): pass
+            async def remove(self, subject, id): return False
+            async def use(self, subject, id, before, after): return False
+        return [Sample()]
+        """,
+    ),
+    "directories": (
+        Directory,
+        "sample",
+        """
+        class Sample(Directory):
+            name, tier, realm = "sample", Tier.STATIC, "SAMPLE"
+            async def user(self, username): return None
+            async def group(self, name): return None
+        return [Sample()]
+        """,
+    ),
+    "claims": (
+        ClaimsProvider,
+        "sample",
+        """
+        class Sample(ClaimsProvider):
+            name, claims = "sample", frozenset({"colour"})
+            async def of(self, subject, wanted): return {}
+        return [Sample()]
+        """,
+    ),
+    "client_auth_methods": (
+        ClientAuthMethod,
+        "sample",
+        """
+        class Sample(ClientAuthMethod[Password]):
+            method = "sample"
+            def credentials(self, request): return None
+            def client_id(self, credentials): return None
+            async def verify(self, credentials, client): ...
+        return [Sample()]
+        """,
+    ),
+    "client_resolvers": (
+        ClientResolver,
+        "sample",
+        """
+        class Sample(ClientResolver):
+            name = "sample"
+            async def resolve(self, client_id): return None
+        return [Sample()]
+        """,
+    ),
+    "grants": (
+        Grant,
+        "urn:sample",
+        """
+        class Sample(Grant[Password]):
+            grant_type = "urn:sample"
+            async def prepare(self, request): ...
+        return [Sample()]
+        """,
+    ),
+    "grant_checks": (
+        GrantCheck,
+        "sample",
+        """
+        class Sample(GrantCheck):
+            name = "sample"
+            async def check(self, question): return question.scopes
+        return [Sample()]
+        """,
+    ),
     "key_stores": (
         KeyStore,
         "store",
@@ -148,7 +266,8 @@ COMPONENTS = {
 
 
 def implementation(hook):
-    return f"@hookimpl\ndef {hook}(self, host):{COMPONENTS[hook][2]}"
+    parameters = "self" if hook == "scopes" else "self, host"
+    return f"@hookimpl\ndef {hook}({parameters}):\n" + textwrap.indent(textwrap.dedent(COMPONENTS[hook][2]), "    ")
 
 
 @pytest.mark.parametrize("hook", sorted(COMPONENTS))
@@ -175,7 +294,7 @@ def test_two_components_under_one_key_stop_the_start_and_name_both(plugin, hook)
 
 @pytest.mark.parametrize("hook", sorted(COMPONENTS))
 def test_a_component_of_another_class_stops_the_start(plugin, hook):
-    feature = plugin(f"@hookimpl\ndef {hook}(self, host):\n    return [object()]")
+    feature = plugin(f"@hookimpl\ndef {hook}(self):\n    return [object()]")
 
     with pytest.raises(StartProblem, match=COMPONENTS[hook][0].__name__):
         kernel_with(feature)
