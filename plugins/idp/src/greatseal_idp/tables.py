@@ -82,6 +82,7 @@ consent = table(
     Column("scopes", Document, nullable=False),
     Column("granted_at", Moment, nullable=False),
     Index("idp_consent_client", "client_id"),
+    Index("idp_consent_subject", "subject"),
 )
 CONSENT = Collection("idp_consent", consent)
 
@@ -98,6 +99,7 @@ authorization = table(
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False, index=True),
     Column("used_at", Moment),
+    Index("idp_authorization_session", "session_id"),
 )
 """Authorization requests that wait: pushed ones, and those before a sign-in or a consent."""
 

@@ -22,11 +22,16 @@ class Responses:
 
     def code(self, call: Call, to: Addressee, code: str) -> Reply:
         """The code for the client."""
-        return self._send(call, to, {"code": code})
+        return self.send(call, to, {"code": code})
 
     def refuse(self, call: Call, to: Addressee, problem: Problem) -> Reply:
         """The refusal for the client."""
-        return self._send(call, to, _refusal(problem))
+        return self.send(call, to, refusal(problem))
+
+    def told(self, to: Addressee, members: Mapping[str, str]) -> dict[str, object]:
+        """The response for a program that sends the browser on by itself: ``form`` is to be posted where it is there."""
+        form = {"form": self._whole(to, members)} if to.response_mode == "form_post" else {}
+        return {"redirect_to": self.url(to, members), **form}
 
     def url(self, to: Addressee, members: Mapping[str, str]) -> str:
         """The redirect URI with the response in it, an existing query kept; for form_post the bare one."""
@@ -40,7 +45,8 @@ class Responses:
                 separator = "" if to.redirect_uri.endswith(("?", "&")) else "&" if "?" in to.redirect_uri else "?"
                 return f"{to.redirect_uri}{separator}{encoded}"
 
-    def _send(self, call: Call, to: Addressee, members: Mapping[str, str]) -> Reply:
+    def send(self, call: Call, to: Addressee, members: Mapping[str, str]) -> Reply:
+        """The response in the mode that the client asked for."""
         if to.response_mode == "form_post":
             fields = self._whole(to, members)
             targets = form_sources(to.redirect_uri)
@@ -54,7 +60,8 @@ class Responses:
         return {**members, **state, "iss": self._issuer}
 
 
-def _refusal(problem: Problem) -> dict[str, str]:
+def refusal(problem: Problem) -> dict[str, str]:
+    """The members of an error response (RFC 6749 s4.1.2.1)."""
     error = "temporarily_unavailable" if isinstance(problem, Unavailable) else problem.error
     described = _NOT_DESCRIPTION.sub("?", problem.detail.replace('"', "'"))
     return {"error": error, "error_description": described} if described else {"error": error}

@@ -24,6 +24,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("digest"),
     )
     with op.batch_alter_table("idp_authorization", schema=None) as batch_op:
+        batch_op.create_index("idp_authorization_session", ["session_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_idp_authorization_expires_at"), ["expires_at"], unique=False)
 
     op.create_table(
@@ -85,6 +86,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("idp_consent", schema=None) as batch_op:
         batch_op.create_index("idp_consent_client", ["client_id"], unique=False)
+        batch_op.create_index("idp_consent_subject", ["subject"], unique=False)
 
     op.create_table(
         "idp_family",

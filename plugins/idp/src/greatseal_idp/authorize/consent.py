@@ -1,0 +1,172 @@
+"""Consent (reference 4.2): the person allows a client what it asks for, or does not. For pages and for programs."""
+
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from greatseal.api.clients import Client
+from greatseal.api.http import Call, Reply, Route, Session
+from greatseal.api.identity import AccessDenied, SessionCaller, SessionView
+from greatseal.api.problems import BadRequest, NotFound, Problem
+from greatseal.http.csrf import FORM
+from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
+from greatseal_idp.authorize.parts import Parts
+from greatseal_idp.authorize.request import AuthorizationRequest, cut, refuse_repeated
+from greatseal_idp.authorize.response import refusal
+from greatseal_idp.authorize.waiting import CONSENT, SECOND, Kept, Spent, Waiting
+from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.forms import Forms, media_type
+from greatseal_idp.pages.render import form_sources, wants_html
+from greatseal_idp.scopes import Scope
+
+LINKS = ("logo_uri", "client_uri", "policy_uri", "tos_uri")
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What the person decided. ``scopes`` None is all that were shown; fewer may be chosen."""
+
+    consent_id: str
+    decision: Literal["approve", "deny"]
+    scopes: tuple[str, ...] | None = None
+
+
+class ConsentEndpoint:
+    """``GET`` and ``POST /api/auth/consent``."""
+
+    def __init__(self, provider: Parts, authorize: AuthorizeEndpoint, forms: Forms) -> None:
+        self._provider = provider
+        self._pages = provider.pages
+        self._authorize = authorize
+        self._forms = forms
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/api/auth/consent", self.show, auth=Session(), summary="The consent that waits, as page or JSON."),
+            Route(
+                "POST",
+                "/api/auth/consent",
+                self.decide,
+                auth=Session(),
+                content_types=(FORM, "application/json"),
+                summary="Approve or deny it.",
+            ),
+        ]
+
+    async def show(self, call: Call) -> Reply:
+        try:
+            refuse_repeated(call.query)
+            return await self._show(call, call.caller_as(SessionCaller).session)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+
+    async def decide(self, call: Call) -> Reply:
+        try:
+            return await self._decide(call, call.caller_as(SessionCaller).session)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+
+    async def _show(self, call: Call, session: SessionView) -> Reply:
+        consent_id, waiting = await self._pending(call.query.get("consent_id"), session)
+        request = waiting.kept.request
+        client = await self._authorize.reader.client_of(request.to)
+        permitted = await self._authorize.permitted(call, request, client, session)
+        known = await self._provider.scopes.all()
+        scopes = [known[name] for name in permitted]
+        if not wants_html(call):
+            return Reply.json(_described(consent_id, waiting, client, scopes))
+        token, headers = self._forms.token(call)
+        return self._pages.page(
+            "consent",
+            form_targets=form_sources(request.to.redirect_uri),
+            headers=headers,
+            form_token=token,
+            consent_id=consent_id,
+            client_name=client.client_name or client.client_id,
+            username=session.username,
+            scopes=scopes,
+            redirect_host=_host_of(request),
+            policy_uri=_web_link(client, "policy_uri"),
+            tos_uri=_web_link(client, "tos_uri"),
+        )
+
+    async def _decide(self, call: Call, session: SessionView) -> Reply:
+        decision, is_form = await self._decision(call)
+        _, waiting = await self._pending(decision.consent_id, session)
+        kept, to = waiting.resumed, waiting.kept.request.to
+        try:
+            members = await self._members(call, session, kept, decision)
+        except Spent:
+            raise _none_pending() from None
+        if is_form:
+            return self._authorize.responses.send(call, to, members)
+        return Reply.json(self._authorize.responses.told(to, members))
+
+    async def _members(self, call: Call, session: SessionView, kept: Kept, decision: Decision) -> dict[str, str]:
+        """What the client gets to know. What it may have is decided again: it may have changed while the page was open."""
+        client = await self._authorize.reader.client_of(kept.request.to)
+        consents = self._authorize.consents
+        try:
+            if decision.decision == "deny":
+                await consents.deny(kept, session)
+                raise AccessDenied("the person did not allow it")
+            scopes = await self._authorize.permitted(call, kept.request, client, session)
+            if decision.scopes is not None:
+                scopes = cut(scopes, decision.scopes)
+            return {"code": await consents.issue(kept, session, scopes, approved=True)}
+        except Spent:
+            raise
+        except Problem as problem:
+            return refusal(problem)
+
+    async def _pending(self, consent_id: str | None, session: SessionView) -> tuple[str, Waiting]:
+        """A request that waits for the consent of this session, under its handle. Raises NotFound, also for those of others."""
+        waiting = self._authorize.waiting
+        if consent_id is None:
+            latest = await waiting.latest_consent(session.id)
+            if latest is None:
+                raise _none_pending()
+            # Only the digest of its handle is known: it goes on under another one, and one of the two can be answered.
+            consent_id = await waiting.keep(CONSENT, latest.resumed, session)
+        found = await waiting.find(CONSENT, consent_id)
+        if found is None or found.session_id != session.id or found.subject != session.subject:
+            raise _none_pending()
+        return consent_id, found
+
+    async def _decision(self, call: Call) -> tuple[Decision, bool]:
+        if media_type(call) == "application/json":
+            return await call.body(Decision), False
+        form = await read_form(call)
+        refuse_repeated(form)
+        self._forms.check(call, form)
+        try:
+            return msgspec.convert({"consent_id": form.get("consent_id"), "decision": form.get("decision")}, Decision), True
+        except msgspec.ValidationError:
+            raise BadRequest("expected consent_id, and approve or deny as decision") from None
+
+
+def _none_pending() -> NotFound:
+    return NotFound("no such consent is pending in this session; start again at the application")
+
+
+def _described(consent_id: str, waiting: Waiting, client: Client, scopes: Sequence[Scope]) -> dict[str, object]:
+    links = {name: link for name in LINKS if (link := _web_link(client, name))}
+    return {
+        "consent_id": consent_id,
+        "client": {"client_id": client.client_id, "client_name": client.client_name, **links},
+        "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in scopes],
+        "redirect_host": _host_of(waiting.kept.request),
+        "expires_at": waiting.expires_at // SECOND,
+    }
+
+
+def _web_link(client: Client, name: str) -> str | None:
+    """A link that the client registered; another scheme than https could be a script."""
+    link = client.more.get(name)
+    return link if isinstance(link, str) and link.startswith("https://") else None
+
+
+def _host_of(request: AuthorizationRequest) -> str:
+    parts = urlsplit(request.to.redirect_uri)
+    return parts.netloc or parts.scheme

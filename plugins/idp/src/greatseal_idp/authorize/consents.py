@@ -1,0 +1,120 @@
+"""What people allowed clients before, and the transaction that issues a code."""
+
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+
+import msgspec
+from sqlalchemy import select
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import Client
+from greatseal.api.identity import SessionView
+from greatseal.api.problems import Unauthenticated
+from greatseal.api.store import Refuse, Tx, scan
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp import tables as t
+from greatseal_idp.authorize.waiting import Kept, use_up
+from greatseal_idp.token.codes import CodeOrder, Codes
+
+_BY_ID = select(t.consent).where(t.consent.c.id == param("consent"))
+_OF = select(t.consent.c.client_id, t.consent.c.scopes).where(t.consent.c.subject == param("subject")).order_by(t.consent.c.granted_at)
+_SESSION = select(t.session.c.id).where(t.session.c.id == param("session"))
+
+
+class LoginRequired(Unauthenticated):
+    """Nobody is signed in, or not the person or not as recently as the client wants (OpenID Connect Core s3.1.2.6)."""
+
+    error = "login_required"
+
+
+class Consents:
+    """Remembered consents, and codes."""
+
+    def __init__(self, host: Host, codes: Codes) -> None:
+        self._host = host
+        self._codes = codes
+        self._cache = host.changes.cache(t.CONSENT.name, _load)
+
+    async def cover(self, session: SessionView, client: Client, scopes: Collection[str], redirect_uri: str) -> bool:
+        """Whether nobody has to be asked.
+
+        A public client behind a loopback or private-use redirect URI may be any program of the machine: the person is asked each time
+        (RFC 8252 s8.6).
+        """
+        if client.more.get("consent") == "implicit":
+            return True
+        if client.token_endpoint_auth_method == "none" and not redirect_uri.startswith("https:"):  # noqa: S105  # a method's name
+            return False
+        remembered = await self._cache.get(consent_id(session.subject, client.client_id))
+        return remembered is not None and remembered.issuperset(scopes)
+
+    async def of(self, subject: str) -> Mapping[str, tuple[str, ...]]:
+        """What a person allowed, by client id, oldest first."""
+        return await self._host.db.read(_all_of, subject)
+
+    async def issue(self, kept: Kept, session: SessionView, scopes: tuple[str, ...], *, approved: bool) -> str:
+        """The code for a request. ``approved`` remembers the consent.
+
+        Raises :class:`greatseal_idp.authorize.waiting.Spent`, and LoginRequired when the session has just ended.
+        """
+        request = kept.request
+        order = CodeOrder(
+            client_id=request.to.client_id,
+            redirect_uri=request.to.redirect_uri,
+            subject=session.subject,
+            scopes=scopes,
+            auth_time=session.auth_time,
+            amr=session.amr,
+            acr=session.acr,
+            session_id=session.id,
+            code_challenge=request.code_challenge,
+            nonce=request.nonce,
+            claims=request.claims,
+        )
+        return await self._host.db.write(self._issue, order, kept.uses, approved)
+
+    async def deny(self, kept: Kept, session: SessionView) -> None:
+        """The person said no: the request is used up. Raises :class:`greatseal_idp.authorize.waiting.Spent`."""
+        event = AuditEvent(
+            event_type="consent_denied", service="idp", outcome="failure", sub=session.subject, client_id=kept.request.to.client_id
+        )
+        await self._host.db.write(_deny, kept.uses, event)
+
+    def _issue(self, tx: Tx, order: CodeOrder, uses: tuple[str, ...], approved: bool) -> str:
+        if tx.one(_SESSION, session=order.session_id) is None:
+            raise Refuse(LoginRequired("the session has ended"))
+        use_up(tx, uses)
+        if approved:
+            _remember(tx, order)
+        return self._codes.issue(tx, order)
+
+
+def consent_id(subject: str, client_id: str) -> str:
+    """The key of the consent of a person to a client."""
+    return sha256(f"{subject}\0{client_id}".encode()).hexdigest()
+
+
+def _remember(tx: Tx, order: CodeOrder) -> None:
+    id = consent_id(order.subject, order.client_id)
+    scopes = sorted((_load(tx, id) or frozenset()) | set(order.scopes))
+    encoded = msgspec.json.encode(scopes).decode()
+    tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
+    tx.audit(
+        AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(order.scopes))
+    )
+
+
+def _deny(tx: Tx, uses: tuple[str, ...], event: AuditEvent) -> None:
+    use_up(tx, uses)
+    tx.audit(event)
+
+
+def _load(tx: Tx, id: str) -> frozenset[str] | None:
+    row = tx.one(_BY_ID, consent=id)
+    return frozenset(msgspec.json.decode(row.scopes)) if row is not None else None
+
+
+@scan
+def _all_of(tx: Tx, subject: str) -> dict[str, tuple[str, ...]]:
+    return {row.client_id: tuple(msgspec.json.decode(row.scopes)) for row in tx.all(_OF, subject=subject)}
