@@ -355,7 +355,8 @@ def routes(self, host):
 
     with pytest.raises(StartProblem, match="samples:read"):
         kernel_with(plugin(body, "greatseal-bare"))
-    assert kernel_with(plugin(body + declared, "greatseal-full")).order == ["full"]
+    kernel = kernel_with(plugin(body + declared, "greatseal-full"))
+    assert "permissions" in kernel.hooks.implemented("full")
 
 
 def test_audit_events_are_listed(plugin):
@@ -372,11 +373,16 @@ def test_commands_stand_beside_those_of_the_kernel(plugin):
 
     from greatseal.cli import main
 
-    plugin("@hookimpl\ndef commands(self):\n    return [click.Command('sample', callback=lambda: click.echo('done'))]")
+    body = """
+@hookimpl
+def commands(self):
+    return [click.Command("sample", callback=lambda: click.echo("done"))]
+"""
+    plugin(body)
 
     result = CliRunner().invoke(main, ["sample"])
 
-    assert (result.exit_code, result.output) == (0, "done\n")
+    assert (result.exit_code, result.stdout) == (0, "done\n")
     assert "sample" in CliRunner().invoke(main, ["--help"]).output
 
 
@@ -384,7 +390,9 @@ def test_discovery_members_are_merged_and_never_doubled(plugin):
     body = "@hookimpl\ndef discovery(self, host):\n    return [Discovery('acme', lambda: {'%s': 1})]"
     one, two, again = plugin(body % "x", "greatseal-one"), plugin(body % "y", "greatseal-two"), plugin(body % "x", "greatseal-again")
 
-    assert kernel_with(one, two).discovery_members("acme") == {"x": 1, "y": 1}
+    kernel = kernel_with(one, two)
+    assert kernel.discovery_members("acme") == {"x": 1, "y": 1}
+    assert kernel.hooks.implemented(one) == ["discovery"]
     with pytest.raises(StartProblem, match="'x'"):
         kernel_with(one, again).discovery_members("acme")
 
@@ -450,6 +458,7 @@ async def test_schemas_are_migrated_before_anything_runs(plugin, start_service, 
 
     service = await start_service(feature)
 
+    assert service.kernel.hooks.implemented(feature) == ["schemas"]
     path = service.kernel.database.url.removeprefix("sqlite:///")
     with sqlite3.connect(path) as store:
         assert store.execute("SELECT count(*) FROM sample_thing").fetchone() == (0,)
