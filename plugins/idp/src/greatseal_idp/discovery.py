@@ -1,7 +1,7 @@
 """The metadata documents (RFC 8414, OpenID Connect Discovery s3) and the key set, as bytes that are built again when something changed."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
+from greatseal_idp.token.cors import ALLOW
 
 Document = Literal["oauth", "openid"]
 WELL_KNOWN: Mapping[str, Document] = {
@@ -143,8 +144,8 @@ class DiscoveryDocuments:
 
 
 def _reply(call: Call, found: _Bytes, seconds: int) -> Reply:
-    headers: Sequence[tuple[str, str]] = (("ETag", found.etag), ("Cache-Control", f"public, max-age={seconds}"))
+    headers = (("ETag", found.etag), ("Cache-Control", f"public, max-age={seconds}"), ALLOW)
     known = call.headers.get("If-None-Match", "")
     if known == "*" or found.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
-        return Reply(status=304, headers=tuple(headers))
-    return Reply(body=found.body, content_type="application/json", headers=tuple(headers))
+        return Reply(status=304, headers=headers)
+    return Reply(body=found.body, content_type="application/json", headers=headers)

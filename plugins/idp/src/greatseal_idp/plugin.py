@@ -7,15 +7,17 @@ from typing import Any
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, ScopeDefinition
-from greatseal.api.http import Route
-from greatseal.api.services import CLIENTS, ServiceKey
+from greatseal.api.http import AuthScheme, Route
+from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, TOKENS, ServiceKey
+from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
 from greatseal_idp.provider import Provider
 from greatseal_idp.scopes import SYSTEM_SCOPES
-from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, SessionSettings, TokenSettings, WebUi
+from greatseal_idp.sessions import parts as sessions
+from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
 
 RETIRE_SECONDS = 3600.0
@@ -42,6 +44,7 @@ class Plugin:
             Owns("oauth", OAuthSettings),
             Owns("rbac", Rbac),
             Owns("webui", WebUi),
+            Reads("server", RealmSettings),
         ]
 
     @hookimpl
@@ -59,6 +62,7 @@ class Plugin:
             EventType("scope_deleted", "idp", "A custom scope was deleted; detail is its name."),
             EventType("key_rotated", "idp", "A new signing key became active."),
             EventType("key_revoked", "idp", "A signing key was revoked."),
+            *sessions.EVENTS,
         ]
 
     @hookimpl
@@ -67,12 +71,26 @@ class Plugin:
 
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
-        return {CLIENTS: lambda: self.provider(host).clients}
+        return {
+            CLIENTS: lambda: self.provider(host).clients,
+            DIRECTORIES: lambda: self.provider(host).directories,
+            FAMILIES: lambda: self.provider(host).families,
+            LOGIN: lambda: self.provider(host).login,
+            TOKENS: lambda: self.provider(host).tokens,
+        }
 
     @hookimpl
     def client_auth_methods(self, host: Host) -> Sequence[ClientAuthMethod[Any]]:
         secrets = self.provider(host).clients.secrets
         return [ClientSecretBasic(secrets), ClientSecretPost(secrets), PublicClient()]
+
+    @hookimpl
+    def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:
+        return self.provider(host).sessions.schemes()
+
+    @hookimpl
+    def grants(self, host: Host) -> Sequence[Grant[Any]]:
+        return self.provider(host).grants()
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
@@ -91,5 +109,9 @@ class Plugin:
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        signing = self.provider(host).signing
-        return [Job(name="idp-retire-keys", every=RETIRE_SECONDS, run=signing.retire, scope=Scope.NODE, jitter=60.0)]
+        provider = self.provider(host)
+        return [
+            Job(name="idp-retire-keys", every=RETIRE_SECONDS, run=provider.signing.retire, scope=Scope.NODE, jitter=60.0),
+            Job(name="idp-revoked", every=RETIRE_SECONDS, run=provider.revocations.forget, scope=Scope.NODE, jitter=60.0),
+            *provider.sessions.jobs(),
+        ]

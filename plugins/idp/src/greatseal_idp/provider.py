@@ -1,13 +1,32 @@
 """The parts of the identity provider, made when the first hook needs them."""
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 from greatseal.api.http import Route
+from greatseal.api.store import Tx
+from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal_idp.claims import Claims
 from greatseal_idp.clients.registry import Registry
+from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.discovery import DiscoveryDocuments
+from greatseal_idp.pages.render import Pages
 from greatseal_idp.scopes import Scopes
+from greatseal_idp.sessions.login import LoginImpl
+from greatseal_idp.sessions.parts import Sessions
 from greatseal_idp.signing import Signing
+from greatseal_idp.token.codes import Codes
+from greatseal_idp.token.endpoint import TokenEndpoint
+from greatseal_idp.token.families import FamiliesImpl
+from greatseal_idp.token.grants.authorization_code import AuthorizationCode
+from greatseal_idp.token.grants.client_credentials import ClientCredentials
+from greatseal_idp.token.grants.refresh_token import RefreshTokenGrant
+from greatseal_idp.token.issue import Issuer
+from greatseal_idp.token.policy import Policy
+from greatseal_idp.token.revoked import Revocations
+from greatseal_idp.token.verify import TokensImpl
 
 
 class Provider:
@@ -19,7 +38,7 @@ class Provider:
     @cached_property
     def clients(self) -> Registry:
         """The client registry (service CLIENTS)."""
-        return Registry(self.host)
+        return Registry(self.host, ends=(self._end_families,))
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -36,6 +55,85 @@ class Provider:
         """Metadata and key set."""
         return DiscoveryDocuments(self.host, self.scopes, self.signing)
 
+    @cached_property
+    def directories(self) -> DirectoriesImpl:
+        """Users and groups (service DIRECTORIES)."""
+        return DirectoriesImpl(self.host)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What is known of subjects."""
+        return Claims(self.host, self.scopes)
+
+    @cached_property
+    def revocations(self) -> Revocations:
+        """What was revoked before its time."""
+        return Revocations(self.host)
+
+    @cached_property
+    def families(self) -> FamiliesImpl:
+        """Refresh token families (service FAMILIES)."""
+        return FamiliesImpl(self.host, self.revocations)
+
+    @cached_property
+    def codes(self) -> Codes:
+        """Authorization codes."""
+        return Codes(self.host)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Account state and grant checks."""
+        return Policy(self.host, self.directories)
+
+    @cached_property
+    def tokens(self) -> TokensImpl:
+        """The tokens of this issuer (service TOKENS)."""
+        return TokensImpl(self.host, self.signing, self.policy, self.families, self.revocations)
+
+    @cached_property
+    def issuer(self) -> Issuer:
+        """Makes tokens."""
+        return Issuer(self.host, self.signing, self.claims)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Sign-in, sessions, sign-out."""
+        return Sessions(
+            self.host,
+            directories=self.directories,
+            families=self.families,
+            revocations=self.revocations,
+            clients=self.clients,
+            signing=self.signing,
+            pages=self.pages,
+        )
+
+    @property
+    def login(self) -> LoginImpl:
+        """Sign-in (service LOGIN)."""
+        return self.sessions.login
+
+    @cached_property
+    def pages(self) -> Pages:
+        """What people see."""
+        return Pages(self.host)
+
+    def grants(self) -> Sequence[Grant[Any]]:
+        """The grants of this plugin."""
+        return [
+            AuthorizationCode(self.host, self.codes, self.tokens, self.claims),
+            RefreshTokenGrant(self.host, self.families, self.tokens),
+            ClientCredentials(self.tokens),
+        ]
+
     def routes(self) -> list[Route]:
         """Every route."""
-        return self.discovery.routes()
+        return [
+            *self.discovery.routes(),
+            *TokenEndpoint(self.host, self.clients, self.families, self.issuer).routes(),
+            *self.sessions.routes(),
+            *self.pages.routes(),
+        ]
+
+    def _end_families(self, tx: Tx, client_id: str) -> None:
+        self.families.revoke_of(tx, client_id=client_id)

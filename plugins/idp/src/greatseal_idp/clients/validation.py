@@ -13,10 +13,8 @@ from greatseal_idp.clients.redirects import check_redirect_uri
 from greatseal_idp.scopes import is_scope_token
 from greatseal_idp.settings import OAuthSettings
 
-METHOD_FIELDS = (
-    "client_secret", "jwks_uri", "jwks", "tls_client_certificate", "kerberos_principal", "kerberos_principal_pattern",
-)  # fmt: skip
-"""The fields that belong to authentication methods: unset, unless the method has them."""
+METHOD_FIELDS = ("jwks_uri", "jwks", "tls_client_certificate", "kerberos_principal", "kerberos_principal_pattern")
+"""The fields that belong to authentication methods: unset, unless the method has them. client_secret goes by its ``secret_form``."""
 
 MAX_NAME = 256
 MAX_SECRET = 1024
@@ -127,7 +125,6 @@ def _check_plain_list(name: str, values: Sequence[str]) -> None:
 def _check_method_fields(registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
     client = registration.client
     given = {
-        "client_secret": registration.client_secret or client.secret,
         "jwks_uri": client.jwks_uri,
         "jwks": client.jwks,
         "tls_client_certificate": registration.tls_client_certificate or client.tls_client_certificate_sha256,
@@ -146,9 +143,11 @@ def _check_method_fields(registration: Registration, method: ClientAuthMethod[ms
 
 
 def _check_secret(registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
-    if method.secret_form is None:
-        return
     secret = registration.client_secret
+    if method.secret_form is None:
+        if secret is not None or registration.client.secret is not None:
+            raise InvalidClientMetadata(f"client_secret: must not be set for {method.method}")
+        return
     if secret is None:
         if not registration.open and not _fits(registration.client.secret, method.secret_form):
             raise InvalidClientMetadata(f"client_secret: must be given for {method.method}")

@@ -23,7 +23,7 @@ class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
     """The client's secret by HTTP Basic."""
 
     method = "client_secret_basic"
-    fields = frozenset({"client_secret", "jwks", "jwks_uri"})
+    fields = frozenset({"jwks", "jwks_uri"})
     secret_form = "digest"  # noqa: S105  the form, no secret
 
     def __init__(self, secrets: ClientSecrets) -> None:

@@ -17,7 +17,7 @@ class ClientSecretPost(ClientAuthMethod[PostCredentials]):
     """The client's secret in the form."""
 
     method = "client_secret_post"
-    fields = frozenset({"client_secret", "jwks", "jwks_uri"})
+    fields = frozenset({"jwks", "jwks_uri"})
     secret_form = "digest"  # noqa: S105  the form, no secret
 
     def __init__(self, secrets: ClientSecrets) -> None:
