@@ -1,0 +1,84 @@
+"""Refresh token families that are alive (reference 17.4)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, select
+
+from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.problems import NotFound
+from greatseal.api.store import Row, Tx, scan
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_idp.admin.reading import Page, filter_of, page_of, seconds
+from greatseal_idp.tables import family
+from greatseal_idp.token.families import FamiliesImpl
+
+PATH = "/api/admin/refresh-families"
+COLUMNS = {"sub": family.c.subject, "client_id": family.c.client_id}
+"""What the list may be filtered by."""
+
+
+class FamiliesAdmin:
+    """/api/admin/refresh-families."""
+
+    def __init__(self, host: Host, families: FamiliesImpl) -> None:
+        self._host = host
+        self._families = families
+
+    def routes(self) -> list[Route]:
+        """Every route."""
+        return [
+            Route("GET", PATH, self.listed, auth=Permission("users:read"), summary="Refresh token families that are alive, newest first"),
+            Route("DELETE", f"{PATH}/{{family_id}}", self.revoke, auth=Permission("users:write"), summary="Revoke all tokens of a family"),
+        ]
+
+    async def listed(self, call: Call) -> Reply:
+        filters = {name: value for name in COLUMNS if (value := filter_of(call, name)) is not None}
+        rows = await self._host.db.read(_live, page_of(call), filters)
+        return Reply.json([_shown(row) for row in rows])
+
+    async def revoke(self, call: Call) -> Reply:
+        if not await self._host.db.write(_revoke, self._families, call.path["family_id"], call.caller.subject):
+            raise NotFound("there is no live family of this id")
+        return Reply.empty()
+
+
+def _revoke(tx: Tx, families: FamiliesImpl, family_id: str, by: str) -> bool:
+    if tx.one(_LIVE, family_id=family_id, moment=tx.now) is None:
+        return False
+    return families.revoke(tx, family_id, event_type="refresh_family_revoked", by=by)
+
+
+_IS_LIVE = (family.c.revoked_at.is_(None), family.c.idle_expires_at > param("moment"), family.c.expires_at > param("moment"))
+_LIVE = select(family.c.id).where(family.c.id == param("family_id"), *_IS_LIVE)
+
+
+def _listing(*filters: str) -> Select[tuple[Any, ...]]:
+    chosen = select(family).where(*_IS_LIVE, *(COLUMNS[name] == param(name) for name in filters))
+    return chosen.order_by(family.c.created_at.desc(), family.c.id).limit(param("limit")).offset(param("offset"))
+
+
+_LISTINGS: Mapping[tuple[str, ...], Select[tuple[Any, ...]]] = {
+    filters: _listing(*filters) for filters in ((), ("sub",), ("client_id",), ("sub", "client_id"))
+}
+
+
+@scan
+def _live(tx: Tx, page: Page, filters: Mapping[str, str]) -> list[Row]:
+    return tx.all(_LISTINGS[tuple(filters)], moment=tx.now, limit=page.limit, offset=page.offset, **filters)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    return {
+        "family_id": row.id,
+        "sub": row.subject,
+        "client_id": row.client_id,
+        "scope": " ".join(msgspec.json.decode(row.scopes)),
+        "created_at": seconds(row.created_at),
+        "last_used_at": seconds(row.rotated_at),
+        "expires_at": seconds(min(row.idle_expires_at, row.expires_at)),
+        "generation": row.generation,
+        "sid": row.session_id,
+    }

@@ -1,0 +1,76 @@
+"""Users and groups, to be read: lists of the static directories, single records of any (reference 17.4)."""
+
+from typing import Any
+
+from greatseal.api.directory import Directory, Group, Tier, User
+from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.problems import NotFound
+from greatseal.host import Host
+from greatseal_idp.directories import DirectoriesImpl
+
+READ = Permission("users:read")
+EVERYBODY = 1_000_000
+"""More than a file of users can have."""
+
+
+class UsersAdmin:
+    """/api/admin/users and /api/admin/groups."""
+
+    def __init__(self, host: Host, directories: DirectoriesImpl) -> None:
+        self._host = host
+        self._directories = directories
+
+    def routes(self) -> list[Route]:
+        """Every route."""
+        return [
+            Route("GET", "/api/admin/users", self.users, auth=READ, summary="Users of the static users file"),
+            Route("GET", "/api/admin/users/{username}", self.user, auth=READ, summary="One user"),
+            Route("GET", "/api/admin/groups", self.groups, auth=READ, summary="Groups of the static users file"),
+            Route("GET", "/api/admin/groups/{name}", self.group, auth=READ, summary="One group with its members"),
+        ]
+
+    async def users(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
+        found: dict[str, User] = {}
+        for directory in self._static():
+            for user in await directory.users("", EVERYBODY):
+                found.setdefault(user.username, user)
+        return Reply.json([self._shown(found[name]) for name in sorted(found)])
+
+    async def user(self, call: Call) -> Reply:
+        user = await self._directories.user(call.path["username"])
+        if user is None:
+            raise NotFound("there is no user of this name")
+        return Reply.json(self._shown(user))
+
+    async def groups(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
+        found: dict[str, Group] = {}
+        for directory in self._static():
+            for group in await directory.groups("", EVERYBODY):
+                found.setdefault(group.name, group)
+        return Reply.json([_shown_group(found[name]) for name in sorted(found)])
+
+    async def group(self, call: Call) -> Reply:
+        group = await self._directories.group(call.path["name"])
+        if group is None:
+            raise NotFound("there is no group of this name")
+        return Reply.json(_shown_group(group))
+
+    def _static(self) -> list[Directory]:
+        return [one for one in self._host.components(Directory).values() if one.tier is Tier.STATIC]
+
+    def _shown(self, user: User) -> dict[str, Any]:
+        static = any(one.name == user.source for one in self._static())
+        return {
+            "username": user.username,
+            "display_name": user.display_name,
+            "email": user.email,
+            "groups": user.groups,
+            "uid_number": user.uid_number,
+            "gid_number": user.gid_number,
+            "enabled": not user.state.disabled,
+            "source": "static" if static else user.source,
+        }
+
+
+def _shown_group(group: Group) -> dict[str, Any]:
+    return {"name": group.name, "description": group.display_name, "gid_number": group.gid_number, "members": group.members}
