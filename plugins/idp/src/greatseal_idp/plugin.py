@@ -6,7 +6,7 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
-from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, ScopeDefinition
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
@@ -19,8 +19,7 @@ from greatseal_idp.scopes import SYSTEM_SCOPES
 from greatseal_idp.sessions import parts as sessions
 from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
-
-RETIRE_SECONDS = 3600.0
+from greatseal_idp.token import events
 
 
 class Plugin:
@@ -63,6 +62,7 @@ class Plugin:
             EventType("key_rotated", "idp", "A new signing key became active."),
             EventType("key_revoked", "idp", "A signing key was revoked."),
             *sessions.EVENTS,
+            *events.EVENTS,
         ]
 
     @hookimpl
@@ -86,7 +86,7 @@ class Plugin:
 
     @hookimpl
     def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:
-        return self.provider(host).sessions.schemes()
+        return self.provider(host).schemes()
 
     @hookimpl
     def grants(self, host: Host) -> Sequence[Grant[Any]]:
@@ -109,9 +109,4 @@ class Plugin:
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        provider = self.provider(host)
-        return [
-            Job(name="idp-retire-keys", every=RETIRE_SECONDS, run=provider.signing.retire, scope=Scope.NODE, jitter=60.0),
-            Job(name="idp-revoked", every=RETIRE_SECONDS, run=provider.revocations.forget, scope=Scope.NODE, jitter=60.0),
-            *provider.sessions.jobs(),
-        ]
+        return self.provider(host).jobs()

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from greatseal.api.http import Route
+from greatseal.api.declarations import Job, Scope
+from greatseal.api.http import AuthScheme, Route
 from greatseal.api.store import Tx
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal_idp.admin import Admin
 from greatseal_idp.claims import Claims
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.directories import DirectoriesImpl
@@ -17,16 +19,23 @@ from greatseal_idp.scopes import Scopes
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.parts import Sessions
 from greatseal_idp.signing import Signing
+from greatseal_idp.token.bearer import BearerScheme
+from greatseal_idp.token.cleanup import Cleanup
 from greatseal_idp.token.codes import Codes
 from greatseal_idp.token.endpoint import TokenEndpoint
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.grants.authorization_code import AuthorizationCode
 from greatseal_idp.token.grants.client_credentials import ClientCredentials
 from greatseal_idp.token.grants.refresh_token import RefreshTokenGrant
+from greatseal_idp.token.introspection import Introspection
 from greatseal_idp.token.issue import Issuer
 from greatseal_idp.token.policy import Policy
+from greatseal_idp.token.revocation import Revocation
 from greatseal_idp.token.revoked import Revocations
+from greatseal_idp.token.userinfo import UserInfo
 from greatseal_idp.token.verify import TokensImpl
+
+HOUR = 3600.0
 
 
 class Provider:
@@ -126,11 +135,27 @@ class Provider:
             ClientCredentials(self.tokens),
         ]
 
+    def schemes(self) -> Sequence[AuthScheme]:
+        """The rules Session, Permission and Bearer."""
+        return [*self.sessions.schemes(), BearerScheme(self.tokens)]
+
+    def jobs(self) -> Sequence[Job]:
+        """Repeated work."""
+        expired = Cleanup(self.host, self.revocations.forget)
+        return [
+            Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, scope=Scope.NODE, jitter=60.0),
+            Job(name="idp-cleanup", every=HOUR, run=expired.run, scope=Scope.NODE, jitter=60.0),
+            *self.sessions.jobs(),
+        ]
+
     def routes(self) -> list[Route]:
         """Every route."""
         return [
             *self.discovery.routes(),
             *TokenEndpoint(self.host, self.clients, self.families, self.issuer).routes(),
+            *Introspection(self.host, self.clients, self.tokens, self.families).routes(),
+            *Revocation(self.host, self.clients, self.tokens, self.families, self.revocations).routes(),
+            *UserInfo(self.host, self.clients, self.claims, self.signing).routes(),
             *self.sessions.routes(),
             *self.pages.routes(),
         ]
