@@ -1,0 +1,84 @@
+"""The account page: who you are, what you may do, what you allowed, and the way out."""
+
+from urllib.parse import quote
+
+from greatseal.api.clients import Clients
+from greatseal.api.directory import Directories, DirectoryUnavailable, User
+from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.api.identity import Login, SessionView
+from greatseal.api.problems import Problem
+from greatseal_idp.authorize.consents import Consents
+from greatseal_idp.pages.forms import Forms
+from greatseal_idp.pages.render import Pages
+from greatseal_idp.rbac import Roles
+
+ACCOUNT = "/ui/"
+
+
+class AccountPage:
+    """``/ui/``, and ``/`` that leads there."""
+
+    def __init__(
+        self,
+        *,
+        login: Login,
+        directories: Directories,
+        roles: Roles,
+        clients: Clients,
+        consents: Consents,
+        pages: Pages,
+        forms: Forms,
+    ) -> None:
+        self._login = login
+        self._directories = directories
+        self._roles = roles
+        self._clients = clients
+        self._consents = consents
+        self._pages = pages
+        self._forms = forms
+
+    def routes(self) -> list[Route]:
+        asks = Handler("who is not signed in is led to the sign-in page")
+        return [
+            Route("GET", "/", self.front, style="page", summary="Leads to the account page."),
+            Route("GET", "/ui", self.front, style="page", summary="Leads to the account page."),
+            Route("GET", ACCOUNT, self.show, style="page", auth=asks, summary="Your account."),
+        ]
+
+    async def front(self, _call: Call) -> Reply:
+        return self._pages.see_other(ACCOUNT)
+
+    async def show(self, call: Call) -> Reply:
+        session = await self._login.session(call)
+        if session is None:
+            return self._pages.see_other(f"/ui/auth/login?return_to={quote(self._pages.prefix + ACCOUNT, safe='')}", status=302)
+        try:
+            return await self._show(call, session)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+
+    async def _show(self, call: Call, session: SessionView) -> Reply:
+        token, headers = self._forms.token(call)
+        user = await self._user(session)
+        consents = await self._consents.of(session.subject)
+        return self._pages.page(
+            "account",
+            headers=headers,
+            form_token=token,
+            session=session,
+            shown_name=(user.display_name if user is not None else None) or session.username,
+            email=user.email if user is not None else None,
+            groups=session.groups if user is None else user.groups,
+            permissions=await self._roles.of(session),
+            consents=[(await self._name(client_id), scopes) for client_id, scopes in consents.items()],
+        )
+
+    async def _user(self, session: SessionView) -> User | None:
+        try:
+            return await self._directories.user(session.subject)
+        except DirectoryUnavailable:
+            return None
+
+    async def _name(self, client_id: str) -> str:
+        client = await self._clients.get(client_id)
+        return (client.client_name if client is not None else "") or client_id
