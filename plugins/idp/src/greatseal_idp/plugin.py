@@ -6,11 +6,12 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
-from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, ScopeDefinition
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal_idp import admin
 from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
@@ -63,7 +64,12 @@ class Plugin:
             EventType("key_revoked", "idp", "A signing key was revoked."),
             *sessions.EVENTS,
             *events.EVENTS,
+            *admin.AUDIT_EVENTS,
         ]
+
+    @hookimpl
+    def permissions(self) -> Sequence[PermissionName]:
+        return admin.PERMISSIONS
 
     @hookimpl
     def scopes(self) -> Sequence[ScopeDefinition]:

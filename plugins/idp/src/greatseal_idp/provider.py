@@ -127,6 +127,18 @@ class Provider:
         """What people see."""
         return Pages(self.host)
 
+    @cached_property
+    def admin(self) -> Admin:
+        """The admin API."""
+        return Admin(
+            self.host,
+            clients=self.clients,
+            scopes=self.scopes,
+            signing=self.signing,
+            families=self.families,
+            directories=self.directories,
+        )
+
     def grants(self) -> Sequence[Grant[Any]]:
         """The grants of this plugin."""
         return [
@@ -158,6 +170,7 @@ class Provider:
             *UserInfo(self.host, self.clients, self.claims, self.signing).routes(),
             *self.sessions.routes(),
             *self.pages.routes(),
+            *self.admin.routes(),
         ]
 
     def _end_families(self, tx: Tx, client_id: str) -> None:
