@@ -32,14 +32,16 @@ class DatabaseConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def dialect_of(url: str) -> Dialect:
     """The dialect that a URL names; a URL of another kind is a :class:`StoreProblem`."""
-    scheme = url.partition("://")[0]
+    scheme, colon, _ = url.partition("://")
     match scheme:
         case "sqlite":
             return "sqlite"
         case "postgresql" | "postgres":
             return "postgresql"
         case _:
-            raise StoreProblem(f"[database] url begins with {scheme!r}: use sqlite:///path or postgresql://host/name")
+            # What is no URL may be a connection string with a password in it.
+            found = f"begins with {scheme!r}" if colon and scheme.isalnum() else "is not a URL"
+            raise StoreProblem(f"[database] url {found}: use sqlite:///path or postgresql://host/name")
 
 
 def sqlite_path(url: str) -> Path:

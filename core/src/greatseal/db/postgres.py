@@ -324,7 +324,11 @@ def connect_first(url: str) -> Connection:
 
 def store_problem(error: Exception) -> StoreProblem:
     """One line of libpq's several."""
-    return StoreProblem(f"the database cannot be reached: {' '.join(str(error).split())}")
+    text = " ".join(str(error).split())
+    if isinstance(error, psycopg.ProgrammingError):  # libpq quotes the URI that it cannot read, with its password
+        said = text.partition('"')[0].rstrip(" :")
+        return StoreProblem(f"[database] url is not a URI that libpq can read: {said}")
+    return StoreProblem(f"the database cannot be reached: {text}")
 
 
 @asynccontextmanager

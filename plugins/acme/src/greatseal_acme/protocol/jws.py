@@ -50,7 +50,9 @@ class AcmeJws(AuthScheme):
         check_key_member(jws.header, rule)
         account = await self._account(jws.header["kid"]) if "kid" in jws.header else None
         if jws.header.get("url") != call.url:
-            raise Unauthorized("the url of the protected header is not the URL of the request", cause=f"request {call.url}")
+            raise Unauthorized(
+                "the url of the protected header is not the URL of the request", cause=f"request {call.url.partition('?')[0]}"
+            )
         counter = self._nonce(jws.header.get("nonce"))
         caller = self._verified(jws, account)
         if not self._nonces.strike(counter):
