@@ -1,0 +1,200 @@
+"""POST /api/auth/login and what it refuses (reference 17.2, 17.3, 17.7)."""
+
+import msgspec
+import pytest
+
+from greatseal.api.directory import AccountState
+from greatseal.testing import FakeClock
+
+START = 1_800_000_000_000_000
+
+
+@pytest.fixture
+async def idp(open_idp):
+    return await open_idp()
+
+
+async def test_idp_239_login_answers_with_the_session_and_its_cookie(idp):
+    answer = await idp.login(body={"return_to": "/authorize?x=1"})
+
+    assert answer.status == 200
+    assert answer.json == {
+        "username": "alice",
+        "sub": "alice@LOCALHOST",
+        "display_name": "Alice",
+        "groups": ["staff"],
+        "acr": "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified",
+        "amr": ["pwd"],
+        "auth_time": answer.json["auth_time"],
+        "expires_at": answer.json["auth_time"] + 28800,
+        "return_to": "/authorize?x=1",
+    }
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Set-Cookie"].endswith("; Path=/; Max-Age=28800; HttpOnly; SameSite=Lax")
+    me = await idp.get("/api/auth/me", cookie=answer.cookie)
+    assert me.json["sub"] == "alice@LOCALHOST"
+
+
+async def test_idp_352_login_success_has_the_subject_and_nothing_else(idp):
+    await idp.login()
+
+    (event,) = await idp.events("login_success")
+    assert (event.sub, event.client_id, event.detail, event.outcome) == ("alice@LOCALHOST", None, None, "success")
+
+
+@pytest.mark.parametrize("username", ["alice", "nobody"])
+async def test_unknown_user_and_wrong_password_get_the_same_answer(idp, username):
+    answer = await idp.login(username, "wrong")
+
+    assert (answer.status, answer.json) == (
+        401,
+        {"error": "invalid_credentials", "error_description": "the name or the password is wrong"},
+    )
+    assert "WWW-Authenticate" not in answer.headers
+    assert "Set-Cookie" not in answer.headers
+
+
+async def test_a_failed_login_is_told_to_the_operator_without_names_nobody_knows(idp):
+    await idp.login("alice", "wrong")
+    await idp.login("my-secret-password", "alice")
+
+    known, unknown = await idp.events("login_failure")
+    assert (known.sub, known.outcome, known.detail) == ("alice", "failure", "wrong credential address=127.0.0.1")
+    assert (unknown.sub, unknown.detail) == (None, "unknown user address=127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (AccountState(disabled=True), "disabled"),
+        (AccountState(locked=True), "locked"),
+        (AccountState(expired=True), "expired"),
+        (AccountState(password_expired=True), "password of this account has expired"),
+    ],
+)
+async def test_an_account_that_may_not_sign_in_gets_no_session(idp, state, says):
+    idp.people.USERS["alice"] = msgspec.structs.replace(idp.people.USERS["alice"], state=state)
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")
+    assert says in answer.json["error_description"]
+    assert "Set-Cookie" not in answer.headers
+    assert len(await idp.events("login_failure")) == 1
+
+
+async def test_an_account_that_its_directory_does_not_know_any_more_gets_no_session(idp):
+    del idp.people.USERS["alice"]
+
+    assert (await idp.login()).status == 403
+
+
+async def test_a_directory_that_cannot_be_reached_is_503_and_no_session(idp):
+    idp.people.FACTS["down"] = True
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (503, "unavailable")
+    assert answer.headers["Retry-After"] == "5"
+
+
+async def test_a_grant_check_of_the_phase_login_refuses(idp):
+    idp.people.FACTS["refuse"] = "login"
+    idp.people.FACTS["headers"] = (("WWW-Authenticate", "Negotiate abc"),)
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")
+    assert answer.headers["WWW-Authenticate"] == "Negotiate abc"
+
+
+async def test_a_directory_that_wants_a_code_is_asked_for_it(idp):
+    alice = idp.people.USERS["alice"]
+    idp.people.USERS["alice"] = msgspec.structs.replace(alice, authentication_types=("otp", "idp"), upstream="ipa-other")
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (403, "factor_required")
+    assert answer.json["credentials"] == ["PasswordAndCode", "ipa-other"]
+
+    idp.people.FACTS["amr"] = ("pwd", "otp", "mfa")
+    assert (await idp.login()).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"username":"alice"}',
+        b'{"username":"alice","password":7}',
+        b'{"username":"a","username":"b","password":"c"}',
+        b"{",
+    ],
+)
+async def test_a_body_that_does_not_fit_is_400_and_no_attempt(idp, body):
+    answer = await idp.post("/api/auth/login", data=body, headers={"Content-Type": "application/json"})
+
+    assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+    assert idp.people.FACTS["attempts"] == 0
+
+
+async def test_the_sixth_failure_of_a_user_waits_whether_or_not_the_user_exists(open_idp):
+    idp = await open_idp(clock=FakeClock(START))
+    for username in ("alice", "nobody"):
+        for _ in range(5):
+            assert (await idp.login(username, "wrong")).status == 401
+        attempts = idp.people.FACTS["attempts"]
+
+        answer = await idp.login(username, "wonderland")
+
+        assert (answer.status, answer.json["error"]) == (429, "rate_limited")
+        assert 0 < int(answer.headers["Retry-After"]) <= 300
+        assert idp.people.FACTS["attempts"] == attempts
+        assert (await idp.login(f" {username.upper()}@LOCALHOST", "wonderland")).status == 429
+    assert len(await idp.events("rate_limited")) == 2
+
+
+async def test_a_success_forgets_the_failures_and_time_does_too(open_idp):
+    clock = FakeClock(START)
+    idp = await open_idp(clock=clock)
+    for _ in range(2):
+        for _ in range(4):
+            assert (await idp.login("alice", "wrong")).status == 401
+        assert (await idp.login()).status == 200
+    for _ in range(5):
+        await idp.login("alice", "wrong")
+    assert (await idp.login()).status == 429
+
+    clock.advance(301)
+
+    assert (await idp.login()).status == 200
+
+
+async def test_parallel_guesses_are_counted_and_parallel_sign_ins_of_one_person_succeed(idp):
+    from asyncio import gather
+
+    right = await gather(*(idp.login() for _ in range(12)))
+    wrong = await gather(*(idp.login("alice", f"guess{number}") for number in range(12)))
+
+    assert [answer.status for answer in right] == [200] * 12
+    assert sorted(answer.status for answer in wrong) == [401] * 5 + [429] * 7
+
+
+async def test_the_thirty_first_attempt_of_an_address_waits(open_idp):
+    idp = await open_idp(clock=FakeClock(START))
+    for number in range(30):
+        assert (await idp.login(f"user{number}", "x")).status == 401
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (429, "rate_limited")
+    assert answer.headers["Retry-After"] == "300"
+
+
+async def test_r104_zero_switches_the_limit_of_addresses_off(open_idp):
+    idp = await open_idp(server={"auth_rate_limit": 0})
+    for number in range(40):
+        assert (await idp.login(f"user{number}", "x")).status == 401
+    assert (await idp.login()).status == 200
