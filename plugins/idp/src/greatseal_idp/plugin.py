@@ -12,6 +12,7 @@ from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, TOKENS
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp import admin
+from greatseal_idp.authorize import front
 from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
@@ -64,6 +65,7 @@ class Plugin:
             EventType("key_revoked", "idp", "A signing key was revoked."),
             *sessions.EVENTS,
             *events.EVENTS,
+            *front.EVENTS,
             *admin.AUDIT_EVENTS,
         ]
 

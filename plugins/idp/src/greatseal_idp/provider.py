@@ -10,6 +10,7 @@ from greatseal.api.store import Tx
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp.admin import Admin
+from greatseal_idp.authorize.front import Front
 from greatseal_idp.claims import Claims
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.directories import DirectoriesImpl
@@ -139,6 +140,11 @@ class Provider:
             directories=self.directories,
         )
 
+    @cached_property
+    def front(self) -> Front:
+        """Authorization and the pages of people."""
+        return Front(self.host, self)
+
     def grants(self) -> Sequence[Grant[Any]]:
         """The grants of this plugin."""
         return [
@@ -158,6 +164,7 @@ class Provider:
             Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, scope=Scope.NODE, jitter=60.0),
             Job(name="idp-cleanup", every=HOUR, run=expired.run, scope=Scope.NODE, jitter=60.0),
             *self.sessions.jobs(),
+            *self.front.jobs(),
         ]
 
     def routes(self) -> list[Route]:
@@ -170,6 +177,7 @@ class Provider:
             *UserInfo(self.host, self.clients, self.claims, self.signing).routes(),
             *self.sessions.routes(),
             *self.pages.routes(),
+            *self.front.routes(),
             *self.admin.routes(),
         ]
 
