@@ -2,7 +2,7 @@
 
 A client whose registration says ``access_token_format`` = ``opaque`` gets a handle instead of a JWT: the same claims, sealed under the
 cluster key, so that it needs no row and says nothing to whoever holds it. A rotation of the cluster key ends such handles early.
-A client that registered ``id_token_signed_response_alg`` gets its access tokens signed with that algorithm too.
+The algorithms of both kinds can be chosen by the client: ``access_token_signed_response_alg`` and ``id_token_signed_response_alg``.
 """
 
 import base64
@@ -121,7 +121,7 @@ class Issuer:
     async def _access_token(self, client: Client, claims: Mapping[str, Any]) -> str:
         if client.more.get("access_token_format") == "opaque":
             return self._opaque.write(claims)
-        return await self._signing.jwt("at+jwt", claims, alg=self._alg(client))
+        return await self._signing.jwt("at+jwt", claims, alg=client.more.get("access_token_signed_response_alg"))
 
     async def _id_token(self, client: Client, granted: Granted, authentication: Authentication, access_token: str, now: int) -> str:
         order = granted.id_token
@@ -140,11 +140,7 @@ class Issuer:
         }
         if order.nonce is not None:
             claims["nonce"] = order.nonce
-        return await self._signing.jwt("JWT", claims, alg=self._alg(client))
-
-    def _alg(self, client: Client) -> str | None:
-        alg: str | None = client.more.get("id_token_signed_response_alg")
-        return alg if alg in self._signing.algorithms else None
+        return await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))
 
 
 def at_hash(access_token: str) -> str:

@@ -1,0 +1,218 @@
+"""authorization_code: one use, by the right client, with the right verifier."""
+
+import asyncio
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from greatseal.api.directory import AccountState
+from greatseal.jose.compact import b64url_encode
+from greatseal_idp import tables as t
+
+VERIFIER = "a" * 43
+CHALLENGE = b64url_encode(sha256(VERIFIER.encode()).digest())
+
+
+def refused(answer: Any, error: str = "invalid_grant", status: int = 400) -> bool:
+    return (answer.status, answer.error) == (status, error)
+
+
+async def test_idp_188_a_code_gives_access_refresh_and_id_token(desk: Any, client: Any) -> None:
+    answer = await desk.redeem(client, await desk.code(client))
+
+    assert answer.status == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.json.keys() == {"access_token", "token_type", "expires_in", "scope", "refresh_token", "id_token"}
+    assert answer.json["scope"] == "openid offline_access email"
+
+
+async def test_no_refresh_token_without_offline_access_or_without_the_grant(desk: Any, client: Any) -> None:
+    other = await desk.client(grant_types=("authorization_code",))
+
+    assert "refresh_token" not in await desk.tokens(client, scopes=("openid", "email"))
+    assert "refresh_token" not in await desk.tokens(other)
+    assert await desk.families() == []
+
+
+async def test_no_id_token_without_openid(desk: Any, client: Any) -> None:
+    assert "id_token" not in await desk.tokens(client, scopes=("api",))
+
+
+@pytest.mark.parametrize("parallel", [50])
+async def test_s022_fifty_redemptions_of_one_code_give_one_token_and_kill_it(both_desks: Any, parallel: int) -> None:
+    desk = both_desks
+    client = await desk.client()
+    code = await desk.code(client)
+
+    answers = await asyncio.gather(*(desk.redeem(client, code) for _ in range(parallel)))
+
+    won = [answer for answer in answers if answer.status == 200]
+    assert len(won) == 1
+    assert all(refused(answer) for answer in answers if answer is not won[0])
+    assert not await desk.is_live(client, won[0].json["access_token"])  # replay was proven: RFC 6749 s4.1.2
+    assert refused(await desk.refresh(client, won[0].json["refresh_token"]))
+    (family,) = await desk.families()
+    assert family.revoked_at is not None
+    assert await desk.events("code_replay")
+
+
+async def test_b18_a_second_use_takes_back_tokens_without_a_family_too(desk: Any, client: Any) -> None:
+    code = await desk.code(client, scopes=("openid", "email"))
+    tokens = (await desk.redeem(client, code)).json
+    assert (await desk.userinfo(tokens["access_token"])).status == 200
+    desk.clock.advance(30)
+
+    again = await desk.redeem(client, code)
+
+    assert refused(again)
+    assert (await desk.userinfo(tokens["access_token"])).status == 401
+
+
+async def test_s023_another_client_neither_redeems_nor_burns_a_code(desk: Any, client: Any) -> None:
+    other = await desk.client()
+    code = await desk.code(client)
+
+    assert refused(await desk.redeem(other, code))
+    assert (await desk.redeem(client, code)).status == 200
+    assert refused(await desk.redeem(other, code))  # and takes nothing back
+    assert await desk.events("code_replay") == []
+
+
+async def test_s023_an_unauthenticated_confidential_client(desk: Any, client: Any) -> None:
+    code = await desk.code(client)
+
+    answer = await desk.post(
+        "/token",
+        None,
+        {"grant_type": "authorization_code", "code": code, "redirect_uri": client.redirect_uris[0], "client_id": client.client_id},
+    )
+
+    assert refused(answer, "invalid_client", 401)
+    assert (await desk.redeem(client, code)).status == 200
+
+
+async def test_s024_a_code_lives_for_sixty_seconds(desk: Any, client: Any) -> None:
+    young, old = await desk.code(client), await desk.code(client)
+    desk.clock.advance(59)
+    assert (await desk.redeem(client, young)).status == 200
+    desk.clock.advance(1)
+
+    assert refused(await desk.redeem(client, old))
+
+
+async def test_idp_189_redirect_uri_is_required(desk: Any, client: Any) -> None:
+    answer = await desk.post("/token", client, {"grant_type": "authorization_code", "code": await desk.code(client)})
+
+    assert refused(answer, "invalid_request")
+
+
+@pytest.mark.parametrize("uri", ["https://app.example/cb/", "https://app.example/cb?x", "https://APP.example/cb", "https://app.example/cB"])
+async def test_idp_190_another_redirect_uri_is_invalid_grant(desk: Any, client: Any, uri: str) -> None:
+    answer = await desk.redeem(client, await desk.code(client), redirect_uri=uri)
+
+    assert refused(answer)
+
+
+async def test_b5_the_right_verifier(desk: Any) -> None:
+    client = await desk.client(method="none")
+    code = await desk.code(client, code_challenge=CHALLENGE)
+
+    assert (await desk.redeem(client, code, code_verifier=VERIFIER)).status == 200
+
+
+@pytest.mark.parametrize("verifier", [None, "b" * 43, "a" * 42, "a" * 129, VERIFIER + "=", "ä" * 43, CHALLENGE])
+async def test_s026_every_other_verifier(desk: Any, verifier: str | None) -> None:
+    client = await desk.client(method="none")
+    code = await desk.code(client, code_challenge=CHALLENGE)
+
+    answer = await desk.redeem(client, code, **({} if verifier is None else {"code_verifier": verifier}))
+
+    assert refused(answer)
+    assert (await desk.redeem(client, code, code_verifier=VERIFIER)).status == 200
+
+
+async def test_b6_a_verifier_without_a_challenge_is_an_attack(desk: Any, client: Any) -> None:
+    assert refused(await desk.redeem(client, await desk.code(client), code_verifier=VERIFIER))
+
+
+@pytest.mark.parametrize("code", ["x", "ac_n1_", "ac_n1_" + "A" * 43, "ac_zz_" + "A" * 43, "rt_n1_" + "A" * 43, "ac_n1_\0", "ä"])
+async def test_s029_texts_that_are_no_code(desk: Any, client: Any, code: str) -> None:
+    assert refused(await desk.redeem(client, code))
+
+
+@pytest.mark.parametrize("state", ["disabled", "locked", "expired", "password_expired"])
+async def test_s039_the_account_is_looked_at_again(desk: Any, client: Any, state: str) -> None:
+    code = await desk.code(client)
+    desk.people.states["alice"] = AccountState(**{state: True})
+
+    assert refused(await desk.redeem(client, code))
+    desk.people.states["alice"] = AccountState()
+    assert (await desk.redeem(client, code)).status == 200
+
+
+async def test_a_user_who_is_gone(desk: Any, client: Any) -> None:
+    code = await desk.code(client)
+    del desk.people.states["alice"]
+
+    assert refused(await desk.redeem(client, code))
+
+
+async def test_r76_a_directory_that_is_down_burns_nothing(desk: Any, client: Any) -> None:
+    code = await desk.code(client)
+    desk.people.down = True
+
+    answer = await desk.redeem(client, code)
+
+    assert refused(answer, "unavailable", 503)
+    assert answer.headers["Retry-After"]
+    desk.people.down = False
+    assert (await desk.redeem(client, code)).status == 200
+
+
+async def test_s012_scopes_that_the_client_lost_meanwhile(desk: Any, client: Any) -> None:
+    code, other = await desk.code(client), await desk.code(client, scopes=("email",))
+    await desk.provider.clients.update(client.client_id, {"scopes": ["openid", "api"]}, by="test")
+
+    answer = await desk.redeem(client, code)
+
+    assert answer.json["scope"] == "openid"
+    assert "refresh_token" not in answer.json
+    assert refused(await desk.redeem(client, other), "invalid_scope")
+
+
+async def test_grant_checks_are_asked_again(desk: Any, client: Any) -> None:
+    desk.check.refused = frozenset({"email", "offline_access"})
+    assert (await desk.redeem(client, await desk.code(client))).json["scope"] == "openid"
+    desk.check.refused = frozenset(client.scopes)
+
+    assert refused(await desk.redeem(client, await desk.code(client)), "access_denied", 403)
+    assert {(one.phase, one.subject, one.amr) for one in desk.check.questions} == {("token", "alice@EXAMPLE", ("pwd",))}
+
+
+async def test_b30_the_database_has_no_code_and_no_token(desk: Any, client: Any) -> None:
+    code = await desk.code(client)
+    tokens = (await desk.redeem(client, code)).json
+
+    rows = await desk.host.db.read(lambda tx: [tx.all(select(one)) for one in t.metadata.sorted_tables])
+    text = repr(rows)
+    for secret in (code, tokens["access_token"], tokens["refresh_token"], tokens["id_token"]):
+        assert secret.rsplit("_", 1)[-1] not in text
+
+
+async def test_a_session_remembers_who_got_an_id_token(desk: Any, client: Any) -> None:
+    def make(tx: Any) -> None:
+        tx.put(
+            t.SESSION, "s1", digest=b"d", subject="alice@EXAMPLE", username="alice", realm="EXAMPLE", groups="[]", amr="[]", acr=None,
+            auth_time=tx.now, remote="", user_agent=None, upstream=None, clients="[]", created_at=tx.now, last_seen_at=tx.now,
+            expires_at=tx.now + 10**9,
+        )  # fmt: skip
+
+    await desk.host.db.write(make)
+    for _ in range(2):
+        tokens = await desk.tokens(client, session_id="s1")
+
+    rows = await desk.host.db.read(lambda tx: tx.all(select(t.session)))
+    assert rows[0].clients == f'["{client.client_id}"]'
+    assert desk.read(tokens["id_token"]).claims["sid"] == desk.read(tokens["access_token"]).claims["sid"] == "s1"

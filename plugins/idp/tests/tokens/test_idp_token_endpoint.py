@@ -1,0 +1,89 @@
+"""POST /token before any grant: what it reads and in which order it refuses."""
+
+from typing import Any
+
+import pytest
+
+
+async def test_s059_json_is_invalid_request_and_never_parsed(desk: Any, client: Any) -> None:
+    headers, _ = desk.credentials(client)
+
+    answer = await desk.send("POST", "/token", json={"grant_type": "client_credentials"}, headers=headers)
+
+    assert (answer.status, answer.error) == (400, "invalid_request")
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_get_is_not_allowed(desk: Any) -> None:
+    answer = await desk.send("GET", "/token")
+
+    assert (answer.status, answer.error) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ({}, "invalid_request"),
+        ({"grant_type": ""}, "invalid_request"),
+        ({"grant_type": "password", "username": "a", "password": "b"}, "unsupported_grant_type"),
+        ({"grant_type": "refresh_token"}, "invalid_request"),
+        ({"grant_type": "authorization_code", "code": "x"}, "invalid_request"),
+        ({"grant_type": "authorization_code", "redirect_uri": "x"}, "invalid_request"),
+        ([("grant_type", "client_credentials"), ("grant_type", "client_credentials")], "invalid_request"),
+        ([("grant_type", "client_credentials"), ("scope", "api"), ("scope", "api")], "invalid_request"),
+        ([("grant_type", "client_credentials"), ("unknown", "a"), ("unknown", "b")], "invalid_request"),
+    ],
+)
+async def test_b14_what_is_no_token_request(desk: Any, client: Any, form: Any, error: str) -> None:
+    answer = await desk.post("/token", client, form)
+
+    assert (answer.status, answer.error) == (400, error)
+
+
+async def test_resource_and_audience_may_repeat(desk: Any, client: Any) -> None:
+    form = [("grant_type", "client_credentials"), ("scope", "api"), ("resource", "https://a"), ("resource", "https://b")]
+
+    assert (await desk.post("/token", client, form)).status == 200
+
+
+async def test_a_grant_that_the_client_is_not_registered_for(desk: Any) -> None:
+    client = await desk.client(grant_types=("authorization_code",))
+
+    answer = await desk.own_token(client, scope="api")
+
+    assert (answer.status, answer.error) == (400, "unauthorized_client")
+
+
+async def test_the_client_is_proven_before_the_grant_is_looked_at(desk: Any, client: Any) -> None:
+    desk._secrets[client.client_id] = "wrong"
+
+    answer = await desk.post("/token", client, {"grant_type": "password"})
+
+    assert (answer.status, answer.error) == (401, "invalid_client")
+    assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+
+
+async def test_b16_scripts_of_any_origin_may_call_and_read_refusals(desk: Any, client: Any) -> None:
+    origin = {"Origin": "https://spa.example"}
+
+    preflight = await desk.send("OPTIONS", "/token", headers={**origin, "Access-Control-Request-Method": "POST"})
+    good = await desk.post("/token", client, {"grant_type": "client_credentials"}, origin)
+    bad = await desk.post("/token", client, {"grant_type": "password"}, origin)
+    plain = await desk.own_token(client)
+
+    assert preflight.status == 204
+    assert "POST" in preflight.headers["Access-Control-Allow-Methods"]
+    for answer in (preflight, good, bad):
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+    assert (good.status, bad.status) == (200, 400)
+    assert "Access-Control-Allow-Origin" not in plain.headers
+
+
+async def test_a_deleted_client_is_unknown_at_once(desk: Any, client: Any) -> None:
+    code = await desk.code(client)
+    await desk.provider.clients.delete(client.client_id, by="test")
+
+    answer = await desk.redeem(client, code)
+
+    assert (answer.status, answer.error) == (401, "invalid_client")

@@ -1,0 +1,261 @@
+"""refresh_token: rotation, replay, grace, and what may not grow."""
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from greatseal.api.directory import AccountState
+from greatseal.api.services import FAMILIES
+
+
+def refused(answer: Any, error: str = "invalid_grant", status: int = 400) -> bool:
+    return (answer.status, answer.error) == (status, error)
+
+
+async def test_b10_every_use_makes_the_next_token(desk: Any, client: Any) -> None:
+    first = await desk.tokens(client)
+
+    second = await desk.refresh(client, first["refresh_token"])
+    third = await desk.refresh(client, second.json["refresh_token"])
+
+    assert (second.status, third.status) == (200, 200)
+    assert len({first["refresh_token"], second.json["refresh_token"], third.json["refresh_token"]}) == 3
+    (family,) = await desk.families()
+    assert family.generation == 3
+    assert third.json["scope"] == "openid offline_access email"
+
+
+async def test_core_12_2_the_id_token_of_a_refresh(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, nonce="n", session_id="s1", acr="gold")
+    first = desk.read(tokens["id_token"]).claims
+    desk.clock.advance(100)
+
+    later = desk.read((await desk.refresh(client, tokens["refresh_token"])).json["id_token"]).claims
+
+    assert {name: later[name] for name in ("iss", "sub", "aud", "auth_time", "acr", "amr", "sid")} == {
+        name: first[name] for name in ("iss", "sub", "aud", "auth_time", "acr", "amr", "sid")
+    }
+    assert later["iat"] == first["iat"] + 100
+    assert "nonce" not in later
+
+
+async def test_s027_a_replay_ends_the_family(desk: Any, client: Any) -> None:
+    first = await desk.tokens(client)
+    second = (await desk.refresh(client, first["refresh_token"])).json
+
+    assert refused(await desk.refresh(client, first["refresh_token"]))
+
+    assert refused(await desk.refresh(client, second["refresh_token"]))
+    for tokens in (first, second):
+        assert not await desk.is_live(client, tokens["access_token"])
+    (event,) = await desk.events("refresh_replay")
+    assert (event.sub, event.client_id, event.outcome) == ("alice@EXAMPLE", client.client_id, "failure")
+
+
+async def test_s027_fifty_at_once_have_one_success_at_most(both_desks: Any) -> None:
+    desk = both_desks
+    client = await desk.client()
+    tokens = await desk.tokens(client)
+
+    answers = await asyncio.gather(*(desk.refresh(client, tokens["refresh_token"]) for _ in range(50)))
+
+    won = [answer for answer in answers if answer.status == 200]
+    assert len(won) == 1
+    assert all(refused(answer) for answer in answers if answer is not won[0])
+    assert refused(await desk.refresh(client, won[0].json["refresh_token"]))
+    (family,) = await desk.families()
+    assert (family.generation, family.revoked_at is None) == (2, False)
+    assert len(await desk.events("refresh_replay")) == 1
+
+
+async def test_r50_within_the_grace_a_retry_gets_the_very_same_successor(start_desk: Any) -> None:
+    desk = await start_desk(tokens={"refresh_grace_seconds": 5})
+    client, other = await desk.client(), await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+
+    answers = await asyncio.gather(*(desk.refresh(client, first) for _ in range(20)))
+
+    assert {answer.status for answer in answers} == {200}
+    (second,) = {answer.json["refresh_token"] for answer in answers}
+    (family,) = await desk.families()
+    assert family.generation == 2
+    assert refused(await desk.refresh(other, first))
+    third = (await desk.refresh(client, second)).json["refresh_token"]
+    assert refused(await desk.refresh(client, first))  # two behind: no retry
+    assert refused(await desk.refresh(client, third))
+
+
+async def test_r50_after_the_grace_it_is_a_replay(start_desk: Any) -> None:
+    desk = await start_desk(tokens={"refresh_grace_seconds": 5})
+    client = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+    desk.clock.advance(5)
+
+    assert refused(await desk.refresh(client, first))
+    assert refused(await desk.refresh(client, second))
+
+
+async def test_b13_another_client_changes_nothing(desk: Any, client: Any) -> None:
+    other = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+
+    assert refused(await desk.refresh(other, second))
+    assert refused(await desk.refresh(other, first))
+
+    assert (await desk.refresh(client, second)).status == 200
+
+
+async def test_b12_every_flipped_bit_is_invalid_grant(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+    kind, node, text = token.split("_", 2)
+    content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+    for bit in range(0, len(content) * 8, 7):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        forged = f"{kind}_{node}_{base64.urlsafe_b64encode(changed).rstrip(b'=').decode()}"
+        assert refused(await desk.refresh(client, forged)), bit
+
+    assert (await desk.refresh(client, token)).status == 200
+
+
+@pytest.mark.parametrize(
+    "change", [str.upper, lambda x: x[:-1], lambda x: x + "A", lambda x: x.replace("_n1_", "_n2_"), lambda _: "rt_n1_"]
+)
+async def test_s029_texts_that_are_no_refresh_token(desk: Any, client: Any, change: Any) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+
+    assert refused(await desk.refresh(client, change(token)))
+    assert (await desk.refresh(client, token)).status == 200
+
+
+async def test_s029_tokens_of_other_kinds(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    code = await desk.code(client)
+
+    for text in (tokens["access_token"], tokens["id_token"], code):
+        assert refused(await desk.refresh(client, text))
+    assert refused(await desk.redeem(client, tokens["refresh_token"]))
+    for text in (tokens["refresh_token"], tokens["id_token"], code):
+        assert (await desk.userinfo(text)).status == 401
+
+
+async def test_b11_scope_may_narrow_and_the_family_keeps_what_it_has(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+
+    narrow = (await desk.refresh(client, tokens["refresh_token"], scope="openid")).json
+    wide = await desk.refresh(client, narrow["refresh_token"])
+
+    assert narrow["scope"] == "openid"
+    assert wide.json["scope"] == "openid offline_access email"
+
+
+async def test_s028_scope_never_widens_and_the_refusal_uses_nothing_up(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+
+    assert refused(await desk.refresh(client, token, scope="openid api"), "invalid_scope")
+
+    assert (await desk.refresh(client, token)).status == 200
+
+
+async def test_scopes_that_the_client_lost_meanwhile(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    await desk.provider.clients.update(client.client_id, {"scopes": ["openid", "offline_access"]}, by="test")
+    narrower = (await desk.refresh(client, tokens["refresh_token"])).json
+    await desk.provider.clients.update(client.client_id, {"scopes": ["openid"]}, by="test")
+
+    assert narrower["scope"] == "openid offline_access"
+    assert refused(await desk.refresh(client, narrower["refresh_token"]))
+
+
+@pytest.mark.parametrize("state", ["disabled", "locked", "expired", "password_expired"])
+async def test_s028_a_user_who_may_not_sign_in(desk: Any, client: Any, state: str) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+    desk.people.states["alice"] = AccountState(**{state: True})
+
+    assert refused(await desk.refresh(client, token))
+    desk.people.states["alice"] = AccountState()
+    assert (await desk.refresh(client, token)).status == 200
+
+
+async def test_s028_after_the_client_was_deleted(desk: Any, client: Any) -> None:
+    await desk.tokens(client)
+    await desk.provider.clients.delete(client.client_id, by="test")
+
+    (family,) = await desk.families()
+    assert family.revoked_at is not None
+
+
+async def test_idp_113_a_revoked_family_ends_all_its_tokens(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    (family,) = await desk.families()
+    families = desk.service.kernel.service(FAMILIES)
+
+    def revoke(tx: Any) -> bool:
+        return families.revoke(tx, family.id, event_type="refresh_family_revoked", by="root@EXAMPLE")
+
+    assert await desk.host.db.write(revoke)
+    assert (await desk.userinfo(tokens["access_token"])).status == 401
+    assert refused(await desk.refresh(client, tokens["refresh_token"]))
+    assert not await desk.host.db.write(revoke)
+    (event,) = await desk.events("refresh_family_revoked")
+    assert (event.sub, event.client_id, event.principal) == ("alice@EXAMPLE", client.client_id, "root@EXAMPLE")
+
+
+async def test_revoke_of_matches_every_value_given(desk: Any, client: Any) -> None:
+    other = await desk.client()
+    for one, who in ((client, "alice@EXAMPLE"), (client, "bob@EXAMPLE"), (other, "alice@EXAMPLE")):
+        await desk.tokens(one, subject=who, session_id=f"s-{who}")
+    families = desk.service.kernel.service(FAMILIES)
+
+    async def revoked(**which: str) -> int:
+        return await desk.host.db.write(lambda tx: families.revoke_of(tx, **which))
+
+    assert await revoked(subject="alice@EXAMPLE", client_id=client.client_id) == 1
+    assert await revoked(session_id="s-bob@EXAMPLE") == 1
+    assert await revoked(client_id=other.client_id) == 1
+    assert await revoked(subject="alice@EXAMPLE") == 0
+    with pytest.raises(TypeError):
+        await revoked()
+
+
+async def test_a_family_ends_when_it_is_not_used(start_desk: Any) -> None:
+    desk = await start_desk(tokens={"refresh_idle_ttl": 100, "refresh_absolute_ttl": 250})
+    client = await desk.client()
+    token = (await desk.tokens(client))["refresh_token"]
+    for _ in range(2):
+        desk.clock.advance(99)
+        token = (await desk.refresh(client, token)).json["refresh_token"]
+    desk.clock.advance(52)
+
+    assert refused(await desk.refresh(client, token))  # the absolute end, before the idle one
+    idle = (await desk.tokens(client))["refresh_token"]
+    desk.clock.advance(100)
+    assert refused(await desk.refresh(client, idle))
+
+
+async def test_tokens_outlive_a_restart(start_desk: Any, tmp_path: Any) -> None:
+    database = {"url": f"sqlite:///{tmp_path}/kept.db"}
+    cluster = {"key_file": str(tmp_path / "kept.key")}
+    desk = await start_desk(database=database, cluster=cluster)
+    client = await desk.client()
+    token = (await desk.tokens(client))["refresh_token"]
+
+    again = await start_desk(database=database, cluster=cluster)
+    again._secrets = desk._secrets
+
+    assert (await again.refresh(client, token)).status == 200
+
+
+async def test_a_refresh_is_one_write(desk: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+    database = desk.service.kernel.store.opened
+    write, writes = database._write, []
+    monkeypatch.setattr(database, "_write", lambda *given: writes.append(given) or write(*given))
+
+    assert (await desk.refresh(client, token)).status == 200
+    assert len(writes) == 1
