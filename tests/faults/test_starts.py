@@ -160,3 +160,29 @@ async def killed_or_settled(service: Crashing) -> bool:
 def alive(pid: int) -> bool:
     """Whether it runs; a zombie does not."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+async def test_f01_a_finalization_of_a_ca_that_is_gone_does_not_hold_up_the_others(tmp_path):
+    ledger = Ledger()
+    async with Responder().served() as responder, aiohttp.ClientSession() as session:
+        service = Crashing(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", responder)
+        stuck = []
+        async with service.warm():
+            for ca in ("old", "new"):
+                service.document["ca"] = [{"id": ca}]
+                assert await service.start("ca.issue.signing:kill:1")
+                client = await Subscriber(service, responder, ledger, session).account(ca)
+                ready = await client.ready(responder, f"{ca}.localhost")
+                await asyncio.gather(client.finalize(ready.json, csr_for(f"{ca}.localhost")), return_exceptions=True)
+                await service.killed()
+                stuck.append((client, ready.location))
+            assert await service.start()
+            states = []
+            for client, place in stuck:
+                client.nonces.clear()
+                async with asyncio.timeout(RECOVERY_SECONDS):
+                    states.append((await client.until(place, "processing"))["status"])
+            assert await service.end() == {"code": 0}
+    assert states == ["ready", "valid"]  # RFC 8555 s7.4: the first may be finalized again, or ordered anew
+    with rows_of(service.document["database"]["url"]) as ask:
+        assert sorted(ask("SELECT ca_id, status FROM ca_certificate")) == [("new", "issued"), ("old", "unknown")]

@@ -203,6 +203,8 @@ class Finalizations:
             return  # somebody else ended it
         except Unavailable as problem:
             self._host.log.warning("a finalization cannot be settled yet", order=order_id, reason=problem.detail)
+        except Exception:  # one that cannot be settled must not hold up the others
+            self._host.log.exception("a finalization cannot be settled", order=order_id)
 
     async def _decide(self, order_id: str, certificate_id: str) -> None:
         """The certificate if it was or can be signed, else the order is ready again."""

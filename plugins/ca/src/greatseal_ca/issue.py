@@ -83,6 +83,8 @@ class X509Issuer(Issuer):
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         """Signing again gives the same certificate where the key repeats itself; otherwise one may exist that nobody knows."""
+        if prepared.ca_id not in self._authorities.ids:  # the CA was taken out of the configuration
+            return None
         signer = self._authorities.of(prepared.ca_id).signer
         return await self.issue(prepared) if signer.deterministic and signer.info.kid == prepared.kid else None
 
