@@ -70,17 +70,17 @@ class Binder:
         return bound
 
     def rows(self) -> list[tuple[str, str, str, msgspec.structs.FieldInfo, str]]:
-        """Every owned key as (section, key, owner, field, doc), for the reference."""
-        docs = {(d.section, d.struct): field_docs(d.struct) for _, d in self._declared if isinstance(d, Owns)}
-        rows = []
-        for owner, declaration in self._declared:
-            if isinstance(declaration, Owns):
-                doc = docs[declaration.section, declaration.struct]
-                rows += [
-                    (declaration.section, field.encode_name, owner, field, doc.get(field.name, ""))
-                    for field in msgspec.structs.fields(declaration.struct)
-                ]
-        return rows
+        """Every key as (section, key, owner, field, doc), for the reference; a key whose owner is not here stands under its reader."""
+        found: dict[tuple[str, str], tuple[str, str, str, msgspec.structs.FieldInfo, str]] = {}
+        for kind in (Owns, Reads):
+            for owner, declaration in self._declared:
+                if isinstance(declaration, kind):
+                    docs = field_docs(declaration.struct)
+                    who = owner if kind is Owns else f"read by {owner}"
+                    for field in msgspec.structs.fields(declaration.struct):
+                        place = (declaration.section, field.encode_name)
+                        found.setdefault(place, (*place, who, field, docs.get(field.name, "")))
+        return list(found.values())
 
     def _check_readers(self) -> None:
         for reader, declaration in self._declared:

@@ -44,7 +44,7 @@ class Plugin:
             Owns("tokens", TokenSettings),
             Owns("oauth", OAuthSettings),
             Owns("rbac", Rbac),
-            Owns("webui", WebUi),
+            Reads("webui", WebUi),
             Reads("server", RealmSettings),
         ]
 

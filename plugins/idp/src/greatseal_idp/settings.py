@@ -84,7 +84,7 @@ class Rbac(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebUi(msgspec.Struct, frozen=True, kw_only=True):
-    """[webui]: how pages look; owned here until the management interface takes them over."""
+    """[webui]: how pages look. The keys belong to the management interface; the pages of the identity provider follow them without it."""
 
     logo_url: str | None = None
     """An image on every page."""
