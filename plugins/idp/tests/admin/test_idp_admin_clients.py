@@ -1,0 +1,308 @@
+"""Client registrations over the admin API (document, "Client registry"; reference 3.2 and 3.3)."""
+
+import base64
+import uuid
+from urllib.parse import quote_plus
+
+import pytest
+from msgspec import UNSET
+
+from greatseal_idp import tables as t
+
+SECRET = "a secret that somebody chose"
+CONFIDENTIAL = {"token_endpoint_auth_method": "client_secret_basic", "client_secret": SECRET}
+SEED_FIELDS = (
+    "client_id", "client_name", "redirect_uris", "scopes", "token_endpoint_auth_method", "jwks_uri", "kerberos_principal",
+    "kerberos_principal_pattern", "kerberos_hbac_service", "spiffe_id", "workload_type", "allow_token_exchange_actor",
+)  # fmt: skip
+BAD_REDIRECTS = (
+    "http://app.example/cb",
+    "http://localhost.evil.test/cb",
+    "http://localhost@evil.test/cb",
+    "http://127.0.0.1.nip.io/cb",
+    "http://[::ffff:127.0.0.1]/cb",
+    "HTTP://evil.test/cb",
+    "https://app.example/cb#fragment",
+    "https://user@app.example/cb",
+    "https://*.app.example/cb",
+    "https:\\\\app.example/cb",
+    " https://app.example/cb",
+    "https://app.example/c\nb",
+    "javascript:alert(1)",
+    "com.example.app:/cb",
+    "/cb",
+    "",
+)
+
+
+async def test_idp_126_post_makes_a_client_and_answers_201_with_it(admin):
+    answer = await admin.post(
+        "clients",
+        {"client_name": "App", "redirect_uris": ["https://app.example/cb"], "scopes": ["openid"], "token_endpoint_auth_method": "none"},
+    )
+
+    assert answer.status == 201
+    client = answer.json
+    assert (client["client_name"], client["redirect_uris"], client["scopes"]) == ("App", ["https://app.example/cb"], ["openid"])
+    assert answer.location == f"{admin.desk.url}/api/admin/clients/{client['client_id']}"
+    assert (await admin.get(f"clients/{client['client_id']}")).json == client
+
+
+async def test_idp_019_the_client_id_is_a_uuid_of_the_service(admin):
+    client = await admin.client(client_id="mine")
+
+    assert str(uuid.UUID(client["client_id"])) == client["client_id"] != "mine"
+
+
+async def test_idp_125_the_list_holds_every_client_with_every_field_of_the_document(admin):
+    made = [await admin.client(client_name=name) for name in ("one", "two")]
+
+    answer = await admin.get("clients")
+
+    assert (answer.status, answer.json) == (200, made)
+    assert set(SEED_FIELDS) <= answer.json[0].keys()
+    for optional in ("jwks_uri", "kerberos_principal", "kerberos_hbac_service", "spiffe_id", "workload_type"):
+        assert answer.json[0][optional] is None
+    assert answer.json[0]["allow_token_exchange_actor"] is False
+
+
+async def test_idp_127_an_unknown_client_is_404(admin):
+    for method in ("get", "delete"):
+        answer = await getattr(admin, method)("clients/00000000-0000-4000-8000-000000000000")
+        assert (answer.status, answer.json["error"]) == (404, "not_found")
+    assert (await admin.put("clients/unknown", {"client_name": "x"})).status == 404
+
+
+async def test_idp_020_021_024_050_fields_come_back_as_they_were_set(admin):
+    fields = {
+        "client_name": "Ünïcode & <b>App</b>",
+        "redirect_uris": ["https://a.example/cb", "http://localhost:1234/cb"],
+        "scopes": ["openid", "groups"],
+        "spiffe_id": "spiffe://example.org/app",
+        "workload_type": "batch",
+        "allow_token_exchange_actor": True,
+        "post_logout_redirect_uris": ["https://a.example/out"],
+        "grant_types": ["authorization_code"],
+    }
+
+    client = await admin.client(**fields)
+
+    assert {name: client[name] for name in fields} == fields
+    assert (await admin.get(f"clients/{client['client_id']}")).json == client
+
+
+async def test_idp_025_032_every_enabled_method_is_taken_and_no_other(admin):
+    for method in ("client_secret_basic", "client_secret_post", "none"):
+        secret = UNSET if method == "none" else SECRET
+        assert (await admin.client(token_endpoint_auth_method=method, client_secret=secret))["token_endpoint_auth_method"] == method
+    for method in ("client_secret_md5", "NONE", "", "kerberos_client_auth"):
+        answer = await admin.post("clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": method})
+        assert (answer.status, answer.json["error"]) == (400, "invalid_client_metadata")
+
+
+async def test_idp_034_a_secret_must_be_given_for_the_secret_methods_and_for_no_other(admin):
+    for method in ("client_secret_basic", "client_secret_post"):
+        answer = await admin.post("clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": method})
+        assert (answer.status, "client_secret" in answer.json["error_description"]) == (400, True)
+    answer = await admin.post(
+        "clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "none", "client_secret": SECRET}
+    )
+    assert answer.status == 400
+
+
+@pytest.mark.parametrize("uri", ["https://app.example/cb", "http://localhost/cb", "http://127.0.0.1:8000/cb", "http://[::1]:8000/cb"])
+async def test_idp_022_https_and_loopback_http_are_taken(admin, uri):
+    assert (await admin.client(redirect_uris=[uri]))["redirect_uris"] == [uri]
+
+
+@pytest.mark.parametrize("uri", BAD_REDIRECTS)
+async def test_idp_023_356_any_other_redirect_uri_is_400_on_post_and_on_put(admin, uri):
+    client = await admin.client()
+    uris = ["https://app.example/cb", uri]
+
+    made = await admin.post("clients", {"redirect_uris": uris, "token_endpoint_auth_method": "none"})
+    changed = await admin.put(f"clients/{client['client_id']}", {"redirect_uris": uris})
+
+    for answer in (made, changed):
+        assert (answer.status, answer.json["error"]) == (400, "invalid_redirect_uri")
+    assert (await admin.get(f"clients/{client['client_id']}")).json == client
+    assert (await admin.get("clients")).json == [client]
+
+
+async def test_idp_128_129_put_changes_what_is_given_and_keeps_the_rest(admin):
+    client = await admin.client(**CONFIDENTIAL, workload_type="batch", logo_uri="https://app.example/logo.svg")
+
+    answer = await admin.put(f"clients/{client['client_id']}", {"client_name": "Renamed"})
+
+    assert answer.status == 200
+    expected = {**client, "client_name": "Renamed", "updated_at": answer.json["updated_at"]}
+    del expected["client_secret"]
+    assert answer.json == expected
+    assert (await admin.get(f"clients/{client['client_id']}")).json == expected
+
+
+async def test_s053_idp_130_put_without_a_method_leaves_a_public_client_public(admin):
+    client = await admin.client()
+
+    answer = await admin.put(f"clients/{client['client_id']}", {"redirect_uris": ["https://other.example/cb"]})
+
+    assert (answer.status, answer.json["token_endpoint_auth_method"]) == (200, "none")
+
+
+async def test_an_explicit_null_clears_an_optional_field(admin):
+    client = await admin.client(workload_type="batch", spiffe_id="spiffe://example.org/app", logo_uri="https://app.example/logo.svg")
+
+    answer = await admin.put(f"clients/{client['client_id']}", {"workload_type": None, "spiffe_id": None, "logo_uri": None})
+
+    assert (answer.json["workload_type"], answer.json["spiffe_id"], answer.json["logo_uri"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token_endpoint_auth_method": "client_secret_basic"},
+        {"client_secret": SECRET},
+        {"jwks_uri": "http://app.example/jwks"},
+        {"jwks_uri": "https://app.example/jwks", "jwks": {"keys": []}},
+        {"redirect_uris": ["https://app.example/cb", "http://evil.example/cb"]},
+        {"spiffe_id": "http://not-spiffe"},
+        {"grant_types": ["password"]},
+        {"scopes": ["two words"]},
+        {"client_name": "a\u0000b"},
+        {"redirect_uris": "https://app.example/cb"},
+        {"allow_token_exchange_actor": "yes"},
+    ],
+)
+async def test_s052_put_refuses_what_post_refuses_and_changes_nothing(admin, change):
+    client = await admin.client()
+
+    answer = await admin.put(f"clients/{client['client_id']}", change)
+
+    assert answer.status == 400, answer.text
+    assert (await admin.get(f"clients/{client['client_id']}")).json == client
+    assert not await admin.desk.events("client_updated")
+
+
+async def test_s052_a_method_with_a_secret_may_be_left_only_with_the_secret_cleared(admin):
+    client = await admin.client(**CONFIDENTIAL)
+    path = f"clients/{client['client_id']}"
+
+    assert (await admin.put(path, {"client_secret": None})).status == 400
+    assert (await admin.put(path, {"token_endpoint_auth_method": "none"})).status == 400
+    answer = await admin.put(path, {"token_endpoint_auth_method": "none", "client_secret": None})
+
+    assert (answer.status, answer.json["has_secret"]) == (200, False)
+
+
+async def test_s054_read_only_members_cannot_be_assigned(admin):
+    readonly = {
+        "client_id": "00000000-0000-4000-8000-000000000000",
+        "source": "static",
+        "created_at": 1,
+        "updated_at": 1,
+        "has_secret": True,
+        "tls_client_certificate_sha256": "x" * 43,
+        "is_system": True,
+        "secret": {"form": "sha256", "value": "AAAA"},
+    }
+    client = await admin.client(**readonly)
+    changed = (await admin.put(f"clients/{client['client_id']}", readonly)).json
+
+    for shown in (client, changed):
+        assert (shown["client_id"], shown["source"], shown["has_secret"]) == (client["client_id"], "admin", False)
+        assert shown["tls_client_certificate_sha256"] is None
+        assert shown["created_at"] > 1
+        assert "is_system" not in shown
+    assert (await admin.get("clients/00000000-0000-4000-8000-000000000000")).status == 404
+
+
+async def test_a_client_that_was_read_can_be_put_back_as_it_is(admin):
+    client = await admin.client()
+
+    answer = await admin.put(f"clients/{client['client_id']}", client)
+
+    assert (answer.status, {**answer.json, "updated_at": 0}) == (200, {**client, "updated_at": 0})
+
+
+async def test_s063_a_secret_is_shown_when_it_is_made_and_never_again(admin):
+    client = await admin.client(**CONFIDENTIAL)
+    assert client["client_secret"] == SECRET
+
+    answers = [await admin.get("clients"), await admin.get(f"clients/{client['client_id']}"), await admin.get("audit")]
+    answers.append(await admin.put(f"clients/{client['client_id']}", {"client_secret": SECRET + SECRET}))
+
+    assert all(SECRET not in answer.text for answer in answers)
+    assert answers[1].json["has_secret"] is True
+    (row,) = await admin.desk.rows(t.client)
+    assert (row.secret_form, row.secret_sealed) == ("argon2id", None)
+    assert SECRET not in repr(row)
+
+
+@pytest.mark.parametrize("secret", ["a:b%c+d e&f=g", "%41", "ünï-cöde", "+", '"\\'])
+async def test_s056_a_secret_of_any_characters_works_in_basic_and_two_methods_at_once_do_not(admin, secret):
+    client = await admin.client(token_endpoint_auth_method="client_secret_basic", client_secret=secret, redirect_uris=[], scopes=["api"])
+    pair = f"{client['client_id']}:{quote_plus(secret)}"
+    basic = {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    form = {"grant_type": "client_credentials", "scope": "api"}
+
+    assert (await admin.desk.post("/token", headers=basic, data=form)).status == 200
+    both = await admin.desk.post("/token", headers=basic, data={**form, "client_secret": secret})
+    assert (both.status, both.json["error"]) == (400, "invalid_request")
+
+
+async def test_idp_131_delete_takes_the_client_once(admin):
+    client = await admin.client()
+    path = f"clients/{client['client_id']}"
+
+    first, second = await admin.delete(path), await admin.delete(path)
+
+    assert (first.status, first.text, second.status) == (204, "", 404)
+    assert (await admin.get(path)).status == 404
+    assert (await admin.get("clients")).json == []
+
+
+async def test_deleting_a_client_ends_its_families_and_consents_in_the_same_step(admin):
+    client, other = await admin.client(), await admin.client()
+    mine = await admin.family(client_id=client["client_id"])
+    kept = await admin.family(client_id=other["client_id"])
+
+    def consent(tx):
+        tx.put(t.CONSENT, "k1", subject="bob@LOCALHOST", client_id=client["client_id"], scopes="[]", granted_at=tx.now)
+
+    await admin.write(consent)
+    await admin.delete(f"clients/{client['client_id']}")
+
+    assert [family["family_id"] for family in (await admin.get("refresh-families")).json] == [kept.id]
+    assert await admin.desk.rows(t.consent) == []
+    (deleted,) = await admin.desk.events("client_deleted")
+    (revoked,) = await admin.desk.events("refresh_family_revoked")
+    assert deleted.created_at == revoked.created_at
+    assert mine.id in revoked.detail
+    token = await admin.desk.post(
+        "/token", data={"grant_type": "refresh_token", "refresh_token": mine.refresh_token, "client_id": client["client_id"]}
+    )
+    assert (token.status, token.json["error"]) == (401, "invalid_client")
+
+
+async def test_every_change_of_a_client_tells_who_made_it(admin):
+    client = await admin.client()
+    await admin.put(f"clients/{client['client_id']}", {"client_name": "x"})
+    await admin.delete(f"clients/{client['client_id']}")
+
+    events = await admin.desk.events("client_created", "client_updated", "client_deleted")
+    assert [(event.event_type, event.sub, event.client_id) for event in events] == [
+        (name, "alice@LOCALHOST", client["client_id"]) for name in ("client_created", "client_updated", "client_deleted")
+    ]
+
+
+async def test_idp_124_bodies_are_json_objects(admin):
+    broken = {"data": b"{", "headers": {"Content-Type": "application/json"}}
+    twice = {"data": b'{"client_name": "a", "client_name": "b"}', "headers": {"Content-Type": "application/json"}}
+
+    for request in (broken, twice):
+        assert (await admin.post("clients", **request)).status == 400
+    for body in ([], "x", 1, None):
+        answer = await admin.post("clients", body)
+        assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+    assert (await admin.post("clients", data={"client_name": "x"})).status in {403, 415}
+    assert (await admin.get("clients")).json == []
