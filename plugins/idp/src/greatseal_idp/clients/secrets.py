@@ -20,7 +20,7 @@ POOL = "argon2"
 """The blocking pool of Argon2id: 24 ms each."""
 
 SLOW_TRIES, SLOW_WINDOW = 20, 60.0
-"""Argon2id checks for one client in so many seconds: one right secret needs a single one for each process."""
+"""Failing Argon2id checks for one client in so many seconds; a right secret needs a single one in the life of the process."""
 
 VERIFIED = 10_000
 """Clients whose chosen secret is remembered as proven."""
@@ -70,17 +70,15 @@ class ClientSecrets:
         known = self._verified.get(client.client_id)
         if known is not None and known[0] == stored.value and any(hmac.compare_digest(digest, known[1]) for digest in digests):
             return True
+        wait = self._host.limits.hit("client-secret", client.client_id, SLOW_TRIES, SLOW_WINDOW)
+        if wait is not None:
+            raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)})
         for candidate, digest in zip(candidates, digests, strict=True):
-            if await self._is_right_slowly(client.client_id, stored.value, candidate):
+            if await self._host.blocking.run(POOL, _verify, stored.value, candidate):
+                self._host.limits.reset("client-secret", client.client_id)
                 self._remember(client.client_id, (stored.value, digest))
                 return True
         return False
-
-    async def _is_right_slowly(self, client_id: str, hashed: bytes, candidate: str) -> bool:
-        wait = self._host.limits.hit("client-secret", client_id, SLOW_TRIES, SLOW_WINDOW)
-        if wait is not None:
-            raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)})
-        return await self._host.blocking.run(POOL, _verify, hashed, candidate)
 
     def _remember(self, client_id: str, proven: tuple[bytes, bytes]) -> None:
         self._verified[client_id] = proven

@@ -1,0 +1,187 @@
+"""The registry: what is stored, what is cached, and who is found."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from greatseal.api.clients import Client, InvalidClientMetadata, Registration
+from greatseal.testing.plugin import StartService
+from greatseal_idp import tables as t
+from greatseal_idp.clients.registry import Registry
+
+BASIC = {"token_endpoint_auth_method": "client_secret_basic", "client_secret": "chosen", "scopes": ["openid"]}
+
+
+@pytest.fixture
+async def service(start_service: StartService) -> Any:
+    return await start_service("idp", "client-auth-jwt", "resolver")
+
+
+@pytest.fixture
+def registry(service: Any) -> Registry:
+    return service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+
+
+async def rows(service: Any) -> list[Any]:
+    return await service.host("idp").db.read(lambda tx: tx.all(t.client.select()))
+
+
+async def test_r56_a_chosen_secret_is_stored_as_argon2id(service: Any, registry: Registry) -> None:
+    await registry.create(BASIC, by="root")
+    (row,) = await rows(service)
+    assert row.secret_form == "argon2id"
+    assert bytes(row.secret_digest).startswith(b"$argon2id$v=19$m=19456,t=2,p=1$")
+    assert row.secret_sealed is None
+
+
+async def test_r56_a_generated_secret_is_stored_as_sha256(service: Any, registry: Registry) -> None:
+    client = Client(client_id="", token_endpoint_auth_method="client_secret_basic", redirect_uris=("https://app.example/cb",))
+
+    made = await registry.register(Registration(client=client, open=True), by="anybody")
+
+    assert made.client_secret is not None
+    assert len(made.client_secret.value) == 43
+    assert made.client.source == "dynamic"
+    (row,) = await rows(service)
+    assert row.secret_form == "sha256"
+    assert len(row.secret_digest) == 32
+    assert await registry.secrets.is_right(made.client, [made.client_secret.value])
+    assert not await registry.secrets.is_right(made.client, [made.client_secret.value + "x"])
+
+
+async def test_r56_the_secret_of_client_secret_jwt_is_sealed_and_can_be_opened(service: Any, registry: Registry) -> None:
+    made = await registry.create({"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "ß" * 32}, by="root")
+    (row,) = await rows(service)
+    assert row.secret_form == "sealed"
+    assert row.secret_digest is None
+    assert "ß".encode() not in bytes(row.secret_sealed)
+    assert registry.secret(made.client).value == "ß" * 32
+    assert not await registry.secrets.is_right(made.client, ["ß" * 32])
+
+
+async def test_b30_no_secret_is_readable_in_the_database(service: Any, registry: Registry) -> None:
+    for method in ("client_secret_basic", "client_secret_post", "client_secret_jwt"):
+        await registry.create({"token_endpoint_auth_method": method, "client_secret": f"plain-{method}-{'x' * 32}"}, by="root")
+    assert not any(b"plain-" in repr(row).encode() for row in await rows(service))
+
+
+async def test_a_known_client_costs_no_sql(service: Any, registry: Registry) -> None:
+    made = await registry.create(BASIC, by="root")
+    first = await registry.get(made.client.client_id)
+    opened, service.kernel.store.opened = service.kernel.store.opened, None  # whoever asks the database now fails
+    try:
+        assert await registry.get(made.client.client_id) is first
+        with pytest.raises(RuntimeError, match="the database is open"):
+            await registry.get("another")
+    finally:
+        service.kernel.store.opened = opened
+
+
+async def test_a_change_is_seen_by_the_next_read(registry: Registry) -> None:
+    made = await registry.create(BASIC, by="root")
+    assert await registry.get(made.client.client_id) == made.client
+    await registry.update(made.client.client_id, {"scopes": ["email"]}, by="root")
+    changed = await registry.get(made.client.client_id)
+    assert changed is not None
+    assert changed.scopes == ("email",)
+    assert changed.secret == made.client.secret
+    await registry.delete(made.client.client_id, by="root")
+    assert await registry.get(made.client.client_id) is None
+
+
+async def test_two_changes_at_once_lose_nothing(registry: Registry) -> None:
+    made = await registry.create(BASIC, by="root")
+    await asyncio.gather(
+        registry.update(made.client.client_id, {"client_name": "New"}, by="root"),
+        registry.update(made.client.client_id, {"scopes": ["email"]}, by="root"),
+        registry.update(made.client.client_id, {"workload_type": "batch"}, by="root"),
+    )
+    changed = await registry.get(made.client.client_id)
+    assert changed is not None
+    assert (changed.client_name, changed.scopes, changed.workload_type) == ("New", ("email",), "batch")
+
+
+async def test_grant_types_follow_the_redirect_uris_until_they_are_given(registry: Registry) -> None:
+    made = await registry.create(BASIC, by="root")
+    assert made.client.grant_types == ("client_credentials",)
+    changed = await registry.update(made.client.client_id, {"redirect_uris": ["https://app.example/cb"]}, by="root")
+    assert changed is not None
+    assert changed.grant_types == ("authorization_code", "refresh_token")
+    changed = await registry.update(made.client.client_id, {"grant_types": ["client_credentials", "authorization_code"]}, by="root")
+    assert changed is not None
+    assert changed.grant_types == ("client_credentials", "authorization_code")
+    with pytest.raises(InvalidClientMetadata, match="redirect_uris"):
+        await registry.update(made.client.client_id, {"redirect_uris": []}, by="root")
+
+
+async def test_an_open_registration_may_not_bring_unknown_members(registry: Registry) -> None:
+    client = Client(client_id="", token_endpoint_auth_method="none", redirect_uris=("https://app.example/cb",), more={"is_admin": True})
+    with pytest.raises(InvalidClientMetadata, match="is_admin"):
+        await registry.register(Registration(client=client, open=True), by="anybody")
+
+
+async def test_a_deletion_takes_the_consents_along(service: Any, registry: Registry) -> None:
+    made = await registry.create(BASIC, by="root")
+    other = await registry.create(BASIC, by="root")
+
+    def consents(tx: Any) -> None:
+        for name, client in (("a", made.client), ("b", made.client), ("c", other.client)):
+            tx.put(t.CONSENT, name, subject=name, client_id=client.client_id, scopes="[]", granted_at=tx.now)
+
+    await service.host("idp").db.write(consents)
+    await registry.delete(made.client.client_id, by="root")
+
+    left = await service.host("idp").db.read(lambda tx: [row.id for row in tx.all(t.consent.select())])
+    assert left == ["c"]
+
+
+def bound(service: Any, name: str, **fields: Any) -> Any:
+    """Store a client of a method whose plugin is not here."""
+
+    def write(tx: Any) -> None:
+        empty = {"redirect_uris": "[]", "scopes": "[]", "grant_types": "[]", "more": "{}"}
+        moments = {"created_at": tx.now, "updated_at": tx.now}
+        names = {"client_name": name, "token_endpoint_auth_method": "kerberos_client_auth", "source": "admin"}
+        tx.put(t.CLIENT, name, **empty, **moments, **names, allow_token_exchange_actor=0, **fields)
+
+    return service.host("idp").db.write(write)
+
+
+async def test_idp_346_clients_are_found_by_exact_principal_then_by_pattern(service: Any, registry: Registry) -> None:
+    await bound(service, "exact", kerberos_principal="host/web1.example@EXAMPLE")
+    await bound(service, "hosts", kerberos_principal_pattern="host/*@EXAMPLE")
+    await bound(service, "web", kerberos_principal_pattern="*/web*.example@EXAMPLE")
+
+    async def found(principal: str) -> list[str]:
+        return sorted(client.client_id for client in await registry.by_principal(principal))
+
+    assert await found("host/web1.example@EXAMPLE") == ["exact"]
+    assert await found("host/web2.example@EXAMPLE") == ["hosts", "web"]
+    assert await found("HTTP/web2.example@EXAMPLE") == ["web"]
+    assert await found("host/db/1@EXAMPLE") == ["hosts"]  # R52: * spans the slash
+    for nobody in (
+        "host/a@EXAMPLE@EXAMPLE",
+        "host/web1.example@example",
+        "Host/a@EXAMPLE",
+        "host/@EXAMPLE",
+        "host/a@",
+        "/a@EXAMPLE",
+        "host",
+        "",
+    ):
+        assert await found(nobody) == [], nobody
+
+    await registry.delete("hosts", by="root")
+    assert await found("host/web2.example@EXAMPLE") == ["web"]
+
+
+async def test_clients_are_found_by_spiffe_id(service: Any, registry: Registry) -> None:
+    await bound(service, "app", spiffe_id="spiffe://example/app")
+    assert [client.client_id for client in await registry.by_spiffe_id("spiffe://example/app")] == ["app"]
+    assert await registry.by_spiffe_id("spiffe://example/other") == ()
+
+
+async def test_a_client_id_of_any_length_is_looked_up_safely(registry: Registry) -> None:
+    for client_id in ("", "x" * 256, "x" * 100_000, "' OR 1=1 --", "\x00"):
+        assert await registry.get(client_id) is None
