@@ -82,12 +82,9 @@ async def test_s023_another_client_neither_redeems_nor_burns_a_code(desk: Any, c
 
 async def test_s023_an_unauthenticated_confidential_client(desk: Any, client: Any) -> None:
     code = await desk.code(client)
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": client.redirect_uris[0], "client_id": client.client_id}
 
-    answer = await desk.post(
-        "/token",
-        None,
-        {"grant_type": "authorization_code", "code": code, "redirect_uri": client.redirect_uris[0], "client_id": client.client_id},
-    )
+    answer = await desk.post("/token", None, form)
 
     assert refused(answer, "invalid_client", 401)
     assert (await desk.redeem(client, code)).status == 200

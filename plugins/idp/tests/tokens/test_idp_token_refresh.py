@@ -195,7 +195,7 @@ async def test_idp_113_a_revoked_family_ends_all_its_tokens(desk: Any, client: A
     (family,) = await desk.families()
     families = desk.service.kernel.service(FAMILIES)
 
-    def revoke(tx: Any) -> bool:
+    def revoke(tx: Any) -> Any:
         return families.revoke(tx, family.id, event_type="refresh_family_revoked", by="root@EXAMPLE")
 
     assert await desk.host.db.write(revoke)
@@ -212,7 +212,7 @@ async def test_revoke_of_matches_every_value_given(desk: Any, client: Any) -> No
         await desk.tokens(one, subject=who, session_id=f"s-{who}")
     families = desk.service.kernel.service(FAMILIES)
 
-    async def revoked(**which: str) -> int:
+    async def revoked(**which: str) -> Any:
         return await desk.host.db.write(lambda tx: families.revoke_of(tx, **which))
 
     assert await revoked(subject="alice@EXAMPLE", client_id=client.client_id) == 1
@@ -255,7 +255,12 @@ async def test_a_refresh_is_one_write(desk: Any, client: Any, monkeypatch: pytes
     token = (await desk.tokens(client))["refresh_token"]
     database = desk.service.kernel.store.opened
     write, writes = database._write, []
-    monkeypatch.setattr(database, "_write", lambda *given: writes.append(given) or write(*given))
+
+    def counted(*given: Any) -> Any:
+        writes.append(given)
+        return write(*given)
+
+    monkeypatch.setattr(database, "_write", counted)
 
     assert (await desk.refresh(client, token)).status == 200
     assert len(writes) == 1

@@ -1,0 +1,201 @@
+"""Introspection and revocation: whom a token concerns, and what is effective when."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from greatseal_idp import tables as t
+
+INACTIVE = {"active": False}
+
+
+async def test_idp_192_state_and_claims_of_an_access_token(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, session_id="s1", acr="gold")
+
+    shown = await desk.introspect(client, tokens["access_token"])
+
+    claims = desk.read(tokens["access_token"]).claims
+    assert shown == {
+        "active": True,
+        "username": "alice",
+        "token_type": "Bearer",
+        **{name: value for name, value in claims.items() if name != "family"},
+    }
+    assert {"acr": "gold", "amr": ["pwd"], "sid": "s1", "sub": "alice@EXAMPLE"}.items() <= shown.items()
+    assert await desk.introspect(client, tokens["access_token"]) == shown  # now from memory
+
+
+async def test_a_refresh_token_while_it_is_current(desk: Any, client: Any) -> None:
+    first = (await desk.tokens(client))["refresh_token"]
+    shown = await desk.introspect(client, first)
+    await desk.refresh(client, first)
+
+    assert {"active": True, "token_type": "refresh_token", "sub": "alice@EXAMPLE", "client_id": client.client_id}.items() <= shown.items()
+    assert shown["exp"] > desk.clock.now() / 1e6
+    assert await desk.introspect(client, first) == INACTIVE
+    assert not await desk.events("refresh_replay")  # looking is no use
+
+
+async def test_s031_only_those_whom_it_concerns_are_told(desk: Any, client: Any) -> None:
+    other = await desk.client()
+    auditor = await desk.client(scopes=("introspect", "api"))
+    tokens = await desk.tokens(client)
+
+    assert await desk.introspect(other, tokens["access_token"]) == INACTIVE
+    assert await desk.introspect(other, tokens["refresh_token"]) == INACTIVE
+    assert (await desk.introspect(auditor, tokens["access_token"]))["active"]
+
+
+async def test_s031_public_and_unknown_callers_are_refused(desk: Any, client: Any) -> None:
+    public = await desk.client(method="none")
+    token = (await desk.tokens(client))["access_token"]
+
+    for who in (public, None):
+        answer = await desk.post("/introspect", who, {"token": token})
+        assert (answer.status, answer.error) == (401, "invalid_client")
+
+
+@pytest.mark.parametrize("path", ["/introspect", "/revoke"])
+async def test_without_a_token_it_is_invalid_request(desk: Any, client: Any, path: str) -> None:
+    answer = await desk.post(path, client, {"token_type_hint": "access_token"})
+
+    assert (answer.status, answer.error) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("text", ["x", "a.b.c", "at_n1_" + "A" * 200, "rt_n1_" + "A" * 70, "ä.ö.ü", "." * 100, "x" * 60_000, "at_n1_é"])
+async def test_texts_that_are_no_token(desk: Any, client: Any, text: str) -> None:
+    assert await desk.introspect(client, text) == INACTIVE
+    assert (await desk.post("/revoke", client, {"token": text})).status == 200
+
+
+async def test_id_tokens_and_codes_are_not_active(desk: Any, client: Any) -> None:
+    for text in ((await desk.tokens(client))["id_token"], await desk.code(client)):
+        assert await desk.introspect(client, text) == INACTIVE
+
+
+async def test_an_expired_token_is_not_active(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+    desk.clock.advance(899)
+    assert await desk.is_live(client, token)
+    desk.clock.advance(1)
+
+    assert await desk.introspect(client, token) == INACTIVE
+
+
+async def test_idp_115_tokens_of_a_revoked_key_end_at_once(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+    assert await desk.is_live(client, token)
+    await desk.provider.signing.rotate(by="root")
+    assert await desk.is_live(client, token)
+
+    await desk.provider.signing.revoke(desk.read(token).header["kid"], by="root")
+
+    assert not await desk.is_live(client, token)
+    assert (await desk.userinfo(token)).status == 401
+
+
+async def test_idp_191_a_revoked_access_token_is_dead_when_the_reply_is_there(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    assert await desk.is_live(client, tokens["access_token"])
+
+    answer = await desk.post("/revoke", client, {"token": tokens["access_token"]})
+
+    assert (answer.status, answer.body) == (200, b"")
+    assert not await desk.is_live(client, tokens["access_token"])
+    assert (await desk.refresh(client, tokens["refresh_token"])).status == 200
+    (event,) = await desk.events("token_revoked")
+    assert (event.sub, event.client_id, event.outcome) == ("alice@EXAMPLE", client.client_id, "success")
+
+
+@pytest.mark.parametrize("hint", ["refresh_token", "access_token", "nonsense"])
+async def test_idp_112_a_refresh_token_takes_its_family(desk: Any, client: Any, hint: str) -> None:
+    tokens = await desk.tokens(client)
+    later = (await desk.refresh(client, tokens["refresh_token"])).json
+
+    answer = await desk.post("/revoke", client, {"token": tokens["refresh_token"], "token_type_hint": hint})  # an old one, even
+
+    assert answer.status == 200
+    assert not await desk.is_live(client, tokens["access_token"])
+    assert not await desk.is_live(client, later["access_token"])
+    assert (await desk.refresh(client, later["refresh_token"])).error == "invalid_grant"
+
+
+async def test_a_public_client_revokes_by_its_id(desk: Any) -> None:
+    public = await desk.client(method="none")
+    tokens = await desk.tokens(public)
+
+    assert (await desk.post("/revoke", public, {"token": tokens["refresh_token"]})).status == 200
+    assert (await desk.refresh(public, tokens["refresh_token"])).error == "invalid_grant"
+
+
+async def test_s030_the_token_of_another_client_stays(desk: Any, client: Any) -> None:
+    other = await desk.client()
+    tokens = await desk.tokens(client)
+
+    for kind in ("access_token", "refresh_token"):
+        assert (await desk.post("/revoke", other, {"token": tokens[kind]})).status == 200
+
+    assert await desk.is_live(client, tokens["access_token"])
+    assert (await desk.refresh(client, tokens["refresh_token"])).status == 200
+    assert [(event.client_id, event.outcome) for event in await desk.events("token_revoked")] == [(other.client_id, "failure")] * 2
+
+
+async def test_revoking_twice_and_at_once(both_desks: Any) -> None:
+    desk = both_desks
+    client = await desk.client()
+    tokens = await desk.tokens(client)
+
+    answers = await asyncio.gather(*(desk.post("/revoke", client, {"token": tokens["refresh_token"]}) for _ in range(10)))
+
+    assert {answer.status for answer in answers} == {200}
+    assert len(await desk.events("token_revoked")) == 1
+    assert not await desk.is_live(client, tokens["access_token"])
+
+
+async def test_edge_17_a_token_beyond_the_body_limit(desk: Any, client: Any) -> None:
+    assert (await desk.post("/introspect", client, {"token": "x" * 100_000})).status == 413
+
+
+async def test_i6_a_revocation_outlives_a_restart(start_desk: Any, tmp_path: Any) -> None:
+    sections = {
+        "database": {"url": f"sqlite:///{tmp_path}/kept.db"},
+        "cluster": {"key_file": str(tmp_path / "kept.key")},
+        "server": {"base_url": "http://localhost:1", "listen": "127.0.0.1:0"},
+    }
+    desk = await start_desk(**sections)
+    client = await desk.client()
+    revoked, live = [(await desk.tokens(client))["access_token"] for _ in range(2)]
+    await desk.post("/revoke", client, {"token": revoked})
+
+    again = await start_desk(**sections)
+    again._secrets = desk._secrets
+
+    assert not await again.is_live(client, revoked)
+    assert await again.is_live(client, live)
+
+
+async def test_what_cannot_matter_any_more_is_deleted(start_desk: Any, database_url: str) -> None:
+    desk = await start_desk(database={"url": database_url}, tokens={"refresh_idle_ttl": 5000})
+    client = await desk.client()
+    used, unused = await desk.code(client), await desk.code(client)
+    tokens = (await desk.redeem(client, used)).json
+    await desk.post("/revoke", client, {"token": tokens["access_token"]})
+
+    (cleanup,) = (job for job in desk.provider.jobs() if job.name == "idp-cleanup")
+
+    async def left(*, after: float) -> list[int]:
+        desk.clock.advance(after)
+        await cleanup.run()
+        return [len(await desk.host.db.read(lambda tx, of=of: tx.all(of))) for of in map(select, (t.code, t.family, t.revoked))]
+
+    assert await left(after=100) == [2, 1, 1]
+    assert (await desk.redeem(client, used)).error == "invalid_grant"  # and its replay is still seen
+    assert len(await desk.events("code_replay")) == 1
+    assert not await desk.is_live(client, tokens["access_token"])
+    assert await left(after=901) == [0, 0, 2]
+    assert await left(after=5000) == [0, 0, 0]
+    assert (await desk.redeem(client, unused)).error == "invalid_grant"
+    assert (await desk.refresh(client, tokens["refresh_token"])).error == "invalid_grant"
+    assert desk.provider.revocations._until == {}

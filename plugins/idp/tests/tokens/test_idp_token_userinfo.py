@@ -1,0 +1,223 @@
+"""Userinfo, the Bearer scheme, and the claims of ID tokens."""
+
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from joserfc import jwt as joserfc_jwt
+from joserfc.jwk import ECKey
+
+from greatseal.jose.compact import b64url_encode
+
+
+def challenged(answer: Any) -> Any:
+    return answer.headers["WWW-Authenticate"]
+
+
+async def test_idp_193_the_claims_of_the_scopes(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client, scopes=("openid", "profile", "email", "groups")))["access_token"]
+
+    answer = await desk.userinfo(token)
+
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.json == {
+        "sub": "alice@EXAMPLE",
+        "name": "Alice A.",
+        "updated_at": 7,
+        "email": "alice@example.org",
+        "email_verified": True,
+        "groups": ["staff"],
+    }
+
+
+async def test_three_ways_to_present_the_token(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+    header = {"Authorization": f"Bearer {token}"}
+
+    answers = [
+        await desk.send("GET", "/userinfo", headers=header),
+        await desk.send("POST", "/userinfo", headers=header),
+        await desk.send("POST", "/userinfo", data={"access_token": token}),
+        await desk.send("GET", "/userinfo", headers={"authorization": f"bEARER {token}"}),
+    ]
+
+    assert [answer.status for answer in answers] == [200] * 4
+    assert {answer.json["sub"] for answer in answers} == {"alice@EXAMPLE"}
+
+
+async def test_r75_no_token_is_a_bare_challenge(desk: Any) -> None:
+    for method in ("GET", "POST"):
+        answer = await desk.send(method, "/userinfo")
+        assert (answer.status, answer.error) == (401, "unauthenticated")
+        assert challenged(answer) == "Bearer"
+
+
+@pytest.mark.parametrize("token", ["x", "a.b.c", "", "at_n1_" + "A" * 100])
+async def test_r75_a_bad_token(desk: Any, token: str) -> None:
+    answer = await desk.userinfo(token)
+
+    assert (answer.status, answer.error) == (401, "invalid_token")
+    assert challenged(answer).startswith('Bearer error="invalid_token"')
+
+
+async def test_r75_a_token_without_the_scope(desk: Any, client: Any) -> None:
+    answer = await desk.userinfo((await desk.own_token(client)).json["access_token"])
+
+    assert (answer.status, answer.error) == (403, "insufficient_scope")
+    assert 'scope="openid"' in challenged(answer)
+
+
+async def test_two_tokens_at_once_are_invalid_request(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+
+    answer = await desk.send("POST", "/userinfo", data={"access_token": token}, headers={"Authorization": f"Bearer {token}"})
+
+    assert (answer.status, answer.error) == (400, "invalid_request")
+
+
+async def test_s032_a_token_in_the_url_is_refused(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+
+    answer = await desk.send("GET", f"/userinfo?access_token={token}")
+
+    assert (answer.status, answer.error) == (400, "invalid_request")
+
+
+async def test_b16_scripts_of_any_origin_may_ask(desk: Any, client: Any) -> None:
+    origin = {"Origin": "https://spa.example"}
+    token = (await desk.tokens(client))["access_token"]
+
+    good = await desk.send("GET", "/userinfo", headers={**origin, "Authorization": f"Bearer {token}"})
+    preflight = await desk.send("OPTIONS", "/userinfo", headers=origin)
+
+    assert good.headers["Access-Control-Allow-Origin"] == preflight.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Authorization" in preflight.headers["Access-Control-Allow-Headers"]
+
+
+async def test_a_signed_userinfo(desk: Any) -> None:
+    client = await desk.client(more={"userinfo_signed_response_alg": "RS256"})
+    token = (await desk.tokens(client))["access_token"]
+
+    answer = await desk.userinfo(token)
+
+    assert answer.headers["Content-Type"] == "application/jwt"
+    read = desk.read(answer.body.decode())
+    assert read.header["alg"] == "RS256"
+    assert read.claims == {
+        "iss": desk.service.url, "aud": client.client_id, "sub": "alice@EXAMPLE", "email": "alice@example.org", "email_verified": True,
+    }  # fmt: skip
+
+
+async def test_core_2_the_claims_of_an_id_token(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, scopes=("openid",), nonce='n "x"', acr="gold", session_id="s1")
+
+    read = desk.read(tokens["id_token"])
+
+    now = desk.clock.now() // 1_000_000
+    assert read.header["typ"] == "JWT"
+    assert read.claims == {
+        "iss": desk.service.url, "sub": "alice@EXAMPLE", "aud": client.client_id, "iat": now, "exp": now + 900, "auth_time": now,
+        "amr": ["pwd"], "acr": "gold", "sid": "s1", "nonce": 'n "x"',
+        "at_hash": b64url_encode(sha256(tokens["access_token"].encode()).digest()[:16]),
+    }  # fmt: skip
+
+
+async def test_scope_claims_in_the_id_token_are_the_clients_choice(desk: Any, client: Any) -> None:
+    lean = await desk.client(more={"id_token_include_scope_claims": False})
+
+    assert desk.read((await desk.tokens(client))["id_token"]).claims["email"] == "alice@example.org"
+    assert "email" not in desk.read((await desk.tokens(lean))["id_token"]).claims
+
+
+async def test_core_5_5_the_claims_parameter(desk: Any, client: Any) -> None:
+    asked = {"id_token": {"name": {"essential": True}, "exp": None, "sid": None}, "userinfo": {"email": None, "address": None}}
+    tokens = await desk.tokens(client, scopes=("openid", "offline_access"), claims=asked)
+    later = (await desk.refresh(client, tokens["refresh_token"])).json
+
+    for given in (tokens, later):
+        claims = desk.read(given["id_token"]).claims
+        assert (claims["name"], "email" in claims) == ("Alice A.", False)
+        assert claims["exp"] > claims["iat"] > 1
+        assert (await desk.userinfo(given["access_token"])).json == {"sub": "alice@EXAMPLE", "email": "alice@example.org"}
+
+
+async def test_the_claims_parameter_gives_nothing_beyond_the_clients_scopes(desk: Any) -> None:
+    client = await desk.client(scopes=("openid", "offline_access"))
+    asked = {"id_token": {"email": None}, "userinfo": {"email": None, "sub": None}}
+
+    tokens = await desk.tokens(client, scopes=("openid",), claims=asked)
+
+    assert "email" not in desk.read(tokens["id_token"]).claims
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE"}
+
+
+async def test_groups_are_in_the_access_token_with_their_scope(desk: Any, client: Any) -> None:
+    with_groups = (await desk.tokens(client, scopes=("openid", "groups")))["access_token"]
+    without = (await desk.tokens(client, scopes=("openid", "email")))["access_token"]
+
+    assert desk.read(with_groups).claims["groups"] == ["staff"]
+    assert "groups" not in desk.read(without).claims
+
+
+async def test_a_custom_scope_cannot_claim_what_belongs_to_the_token(desk: Any) -> None:
+    await desk.provider.scopes.put("odd", "", ["exp", "sub", "name"], by="test")
+    client = await desk.client(scopes=("openid", "odd"))
+
+    claims = desk.read((await desk.tokens(client, scopes=("openid", "odd")))["id_token"]).claims
+
+    assert claims["name"] == "Alice A."
+    assert (claims["exp"] - claims["iat"], claims["sub"]) == (900, "alice@EXAMPLE")
+
+
+async def forged(desk: Any, client: Any, *, header: Any = None, claims: Any = None, key: Any = None) -> str:
+    """An access token that is good but for what is given."""
+    token = desk.read((await desk.tokens(client))["access_token"])
+    changed = {name: value for name, value in {**token.claims, **(claims or {})}.items() if value is not ...}
+    if key is None:
+        signing = desk.provider.signing
+        signer = next(one for alg, one in signing._signers() if alg == "ES256")
+        head = b64url_encode(json.dumps({**token.header, **(header or {})}).encode())
+        body = b64url_encode(json.dumps(changed).encode())
+        return f"{head}.{body}.{b64url_encode(signer.sign_jose(f'{head}.{body}'.encode()))}"
+    return joserfc_jwt.encode({**token.header, **(header or {})}, changed, key)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"alg": "none"}, {"alg": "None"}, {"alg": "HS256"}, {"alg": "RS256"}, {"typ": "JWT"}, {"typ": "logout+jwt"}, {"typ": None},
+        {"crit": []}, {"crit": ["x"], "x": 1}, {"b64": False}, {"kid": "../../dev/null"}, {"kid": "' OR 1=1"}, {"kid": None},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_s040_s043_s044_s050_headers_that_are_refused(desk: Any, client: Any, header: Any) -> None:
+    assert (await desk.userinfo(await forged(desk, client))).status == 200
+
+    assert (await desk.userinfo(await forged(desk, client, header=header))).status == 401
+
+
+async def test_s042_keys_in_the_header_are_not_looked_at(desk: Any, client: Any) -> None:
+    key = ECKey.generate_key("P-256")
+    header = {"jwk": key.as_dict(private=False), "jku": "https://evil.example/jwks", "kid": "evil"}
+
+    token = await forged(desk, client, header=header, key=key)
+
+    assert (await desk.userinfo(token)).status == 401
+
+
+@pytest.mark.parametrize("claims", [{"iss": "https://other.example"}, {"iss": ...}, {"exp": 1}, {"aud": "https://api.example"}], ids=str)
+async def test_s045_s046_claims_that_are_refused(desk: Any, client: Any, claims: Any) -> None:
+    assert (await desk.userinfo(await forged(desk, client, claims=claims))).status == 401
+
+
+async def test_a_token_bound_to_a_key_is_no_bearer_token(desk: Any, client: Any) -> None:
+    assert (await desk.userinfo(await forged(desk, client, claims={"cnf": {"jkt": "x"}}))).status == 401
+
+
+async def test_several_audiences(desk: Any, client: Any) -> None:
+    token = await forged(desk, client, claims={"aud": ["https://api.example", desk.service.url]})
+
+    assert (await desk.userinfo(token)).status == 200
