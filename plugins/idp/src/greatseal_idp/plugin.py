@@ -8,7 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
-from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, TOKENS, ServiceKey
+from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp import admin
@@ -26,6 +26,8 @@ from greatseal_idp.token import events
 
 class Plugin:
     """The identity provider: OAuth 2.0 and OpenID Connect, sign-in, sessions, consent, administration."""
+
+    uses = (RESOLVER,)
 
     def __init__(self) -> None:
         self._provider: Provider | None = None

@@ -193,13 +193,6 @@ class SessionStore:
             self._ids.popitem(last=False)
 
 
-def remember_client(tx: Tx, session_id: str, client_id: str) -> None:
-    """A client got an ID token in the session: it is told when the session ends. In the transaction that issues the code or token."""
-    session = _load(tx, session_id)
-    if session is not None and client_id not in session.clients:
-        tx.put(t.SESSION, session_id, clients=_encode((*session.clients, client_id)))
-
-
 def _find(tx: Tx, digest: bytes) -> str | None:
     row = tx.one(BY_DIGEST, digest=digest)
     return row.id if row is not None else None

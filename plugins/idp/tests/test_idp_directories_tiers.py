@@ -1,0 +1,111 @@
+"""Several directories as one."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
+from greatseal.api.identity import AccountRefused
+from greatseal_idp.directories import DirectoriesImpl
+
+
+class Source(Directory):
+    """Names are users and groups at once."""
+
+    def __init__(self, name: str, tier: Tier, realm: str, *names: str) -> None:
+        self.name, self.tier, self._realm = name, tier, realm  # type: ignore[misc]  # one class for several sources
+        self.names = names
+        self.down = False
+        self.asked: list[str] = []
+
+    @property
+    def realm(self) -> str:
+        return self._realm
+
+    async def user(self, username: str) -> User | None:
+        self._ask(username)
+        state = AccountState(disabled=username == "off")
+        return User(username=username, realm=self._realm, source=self.name, state=state) if username in self.names else None
+
+    async def group(self, name: str) -> Group | None:
+        self._ask(name)
+        return Group(name=name, source=self.name) if name in self.names else None
+
+    async def users(self, prefix: str, limit: int) -> Sequence[User]:
+        self._ask(prefix)
+        found = [name for name in sorted(self.names) if name.startswith(prefix)]
+        return [User(username=name, realm=self._realm, source=self.name) for name in found][:limit]
+
+    async def hostgroups_of(self, hostname: str) -> frozenset[str] | None:
+        return frozenset(self.names) if hostname in self.names else None
+
+    def _ask(self, name: str) -> None:
+        self.asked.append(name)
+        if self.down:
+            raise DirectoryUnavailable(cause=self.name)
+
+
+@pytest.fixture
+def sources():
+    return [
+        Source("ldap", Tier.DIRECTORY, "EXAMPLE.COM", "ann", "ben", "off"),
+        Source("file", Tier.STATIC, "EXAMPLE.COM", "ann", "cleo"),
+        Source("other", Tier.STATIC, "OTHER", "ann", "dora"),
+    ]
+
+
+@pytest.fixture
+def directories(sources):
+    return DirectoriesImpl(SimpleNamespace(components=lambda _: {one.name: one for one in sources}))
+
+
+async def test_static_files_are_asked_first_and_the_first_that_knows_decides(directories, sources):
+    assert (await directories.user("ann")).source == "file"
+    assert sources[0].asked == []
+    assert (await directories.user("ben")).source == "ldap"
+    assert (await directories.group("dora")).source == "other"
+    assert await directories.user("nobody") is None
+
+
+@pytest.mark.parametrize("name", ["ann@OTHER", "ann@other"])
+async def test_a_subject_is_looked_up_in_its_realm_alone(directories, sources, name):
+    assert (await directories.user(name)).source == "other"
+    assert await directories.user("cleo@OTHER") is None
+    assert sources[0].asked == sources[1].asked == []
+    assert await directories.user("ann@NOWHERE") is None
+
+
+async def test_an_outage_is_never_an_empty_answer_and_nothing_after_it_is_asked(directories, sources):
+    sources[0].down = True
+    assert (await directories.user("cleo")).source == "file"
+    with pytest.raises(DirectoryUnavailable):
+        await directories.user("ben")
+    sources[1].down = True
+    with pytest.raises(DirectoryUnavailable):
+        await directories.user("ann")
+    assert sources[0].asked == ["ben"]
+
+
+async def test_a_search_has_each_name_once_and_ends_at_its_limit(directories, sources):
+    assert [(user.username, user.source) for user in await directories.users("", 3)] == [
+        ("ann", "file"),
+        ("cleo", "file"),
+        ("dora", "other"),
+    ]
+    assert sources[0].asked == []
+    assert len(await directories.users("", 10)) == 5
+    assert await directories.hostgroups_of("ann") == {"ann", "ben", "cleo", "dora", "off"}
+    assert await directories.hostgroups_of("nobody") == frozenset()
+
+
+async def test_accounts_that_may_not_be_used(directories):
+    assert (await directories.account("ann@EXAMPLE.COM")).username == "ann"
+    for subject in ("off@EXAMPLE.COM", "gone@EXAMPLE.COM"):
+        with pytest.raises(AccountRefused):
+            await directories.account(subject)
+
+
+async def test_service_principals_and_foreign_realms_need_no_entry(directories):
+    assert await directories.account("host/web.example.com@EXAMPLE.COM") is None
+    assert await directories.account("zoe@TRUSTED") is None
