@@ -87,15 +87,7 @@ class Pages:
         headers = tuple(problem.headers.items())
         if wants_html(call):
             title = TITLES.get(problem.status, "Something went wrong")
-            return self.page(
-                "error",
-                status=problem.status,
-                headers=headers,
-                title=title,
-                detail=problem.detail,
-                error=problem.error,
-                code=problem.status,
-            )
+            return self.page("error", status=problem.status, headers=headers, title=title, problem=problem)
         body = {**problem.members, "error": problem.error, "error_description": problem.detail}
         return Reply.json(body, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *headers)
 

@@ -1,0 +1,247 @@
+"""Consent: bound to one session, answered once, decided on what holds when it is answered."""
+
+import asyncio
+
+import pytest
+
+from greatseal.testing import FakeClock
+from greatseal_idp import tables as t
+
+PARALLEL = 50
+
+
+async def test_idp_253_the_page_says_who_wants_what(app, cookie):
+    page, fields = await app.consent_of(cookie, scope="openid email")
+
+    assert "<h1>Allow The shop?</h1>" in page.text
+    assert "See your e-mail address" in page.text
+    assert "app.example" in page.text
+    assert 'id="consent-form"' in page.text
+    assert 'id="approve" name="decision" value="approve"' in page.text
+    assert 'id="deny" name="decision" value="deny"' in page.text
+    assert fields.keys() == {"form_token", "consent_id"}
+
+
+async def test_idp_253_programs_get_json(desk, register_app, cookie):
+    app = await register_app(desk, tos_uri="https://app.example/tos")
+    asked = await app.ask(cookie, scope="openid email")
+
+    consent = (await desk.get(asked.location, cookie=cookie)).json
+
+    assert consent["client"] == {"client_id": app.client_id, "client_name": "The shop", "tos_uri": "https://app.example/tos"}
+    assert consent["scopes"] == [
+        {"name": "openid", "description": "Sign you in", "claims": ["sub"]},
+        {"name": "email", "description": "See your e-mail address", "claims": ["email", "email_verified"]},
+    ]
+    assert consent["redirect_host"] == "app.example"
+    assert consent["expires_at"] > 1_700_000_000
+
+    answer = await desk.post("/api/auth/consent", cookie=cookie, json={"consent_id": consent["consent_id"], "decision": "approve"})
+    assert answer.status == 200
+    assert app.members(answer.json["redirect_to"])["code"]
+
+
+async def test_programs_may_choose_fewer_scopes(desk, app, cookie):
+    consent = (await desk.get((await app.ask(cookie)).location, cookie=cookie)).json
+    body = {"consent_id": consent["consent_id"], "decision": "approve", "scopes": ["openid", "phone"]}
+
+    answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
+
+    code = app.members(answer.json["redirect_to"])["code"]
+    assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+async def test_form_post_for_programs(desk, app, cookie):
+    consent = (await desk.get((await app.ask(cookie, response_mode="form_post")).location, cookie=cookie)).json
+
+    answer = await desk.post("/api/auth/consent", cookie=cookie, json={"consent_id": consent["consent_id"], "decision": "approve"})
+
+    assert answer.json["redirect_to"] == app.CALLBACK
+    assert answer.json["form"].keys() == {"code", "state", "iss"}
+
+
+async def test_idp_254_deny_is_access_denied_at_the_client(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+
+    answer = await app.decide(cookie, fields, "deny")
+
+    assert answer.status == 303
+    assert app.told(answer)["error"] == "access_denied"
+    assert app.told(answer)["state"] == "st/a+te"
+    assert await desk.rows(t.code) == []
+    assert await desk.rows(t.consent) == []
+    (event,) = await desk.events("consent_denied")
+    assert (event.sub, event.client_id, event.outcome) == ("alice@LOCALHOST", app.client_id, "failure")
+
+
+async def test_approval_is_audited_with_its_scopes(desk, app, cookie):
+    await app.allowed(cookie)
+
+    (event,) = await desk.events("consent_granted")
+    assert (event.sub, event.client_id, event.detail) == ("alice@LOCALHOST", app.client_id, "openid profile")
+
+
+async def test_s013_another_session_gets_404_as_for_an_unknown_one(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    bob = await desk.cookie("bob")
+    where = f"/api/auth/consent?consent_id={fields['consent_id']}"
+
+    foreign = await desk.get(where, cookie=bob)
+    unknown = await desk.get("/api/auth/consent?consent_id=co_n1_" + "x" * 43, cookie=bob)
+    posted = await desk.post("/api/auth/consent", cookie=bob, json={"consent_id": fields["consent_id"], "decision": "approve"})
+
+    assert (foreign.status, unknown.status, posted.status) == (404, 404, 404)
+    assert foreign.text == unknown.text == posted.text
+    assert app.told(await app.decide(cookie, fields))["code"], "it is still there for its own session"
+
+
+async def test_s070_a_second_session_of_the_same_person_is_another_session(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    other = await desk.cookie("alice")
+
+    answer = await desk.post("/api/auth/consent", cookie=other, json={"consent_id": fields["consent_id"], "decision": "approve"})
+
+    assert answer.status == 404
+
+
+async def test_nothing_pending_is_404_and_no_session_401(desk, cookie):
+    assert (await desk.get("/api/auth/consent", cookie=cookie)).status == 404
+    assert (await desk.get("/api/auth/consent")).status == 401
+
+
+async def test_without_an_id_the_newest_is_shown_and_one_answer_counts(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+
+    shown = (await desk.get("/api/auth/consent", cookie=cookie)).json
+
+    body = {"consent_id": shown["consent_id"], "decision": "approve"}
+    assert (await desk.post("/api/auth/consent", cookie=cookie, json=body)).status == 200
+    assert (await app.decide(cookie, fields)).status == 404
+    assert len(await desk.rows(t.code)) == 1
+
+
+async def test_s013_a_consent_is_answered_once(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    assert app.told(await app.decide(cookie, fields))["code"]
+
+    again = await app.decide(cookie, fields)
+    denied = await app.decide(cookie, fields, "deny")
+
+    assert (again.status, denied.status) == (404, 404)
+    assert len(await desk.rows(t.code)) == 1
+
+
+async def test_s022_fifty_parallel_approvals_give_one_code(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+
+    answers = await asyncio.gather(*(app.decide(cookie, fields) for _ in range(PARALLEL)))
+
+    assert sorted(answer.status for answer in answers) == [303] + [404] * (PARALLEL - 1)
+    assert len(await desk.rows(t.code)) == 1
+    assert len(await desk.events("consent_granted")) == 1
+
+
+async def test_approval_and_denial_race_for_one_outcome(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+
+    answers = await asyncio.gather(*(app.decide(cookie, fields, one) for one in ("approve", "deny") * 10))
+
+    assert sorted(answer.status for answer in answers) == [303] + [404] * 19
+    assert len(await desk.rows(t.code)) + len(await desk.events("consent_denied")) == 1
+
+
+async def test_s012_scopes_that_were_taken_away_while_the_page_was_open(desk, app, cookie):
+    _, fields = await app.consent_of(cookie, scope="openid profile email")
+    await desk.provider.clients.update(app.client_id, {"scopes": ["openid", "phone"]}, by="test")
+
+    code = app.told(await app.decide(cookie, fields))["code"]
+
+    assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+async def test_scopes_that_were_all_taken_away(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    await desk.provider.clients.update(app.client_id, {"scopes": ["phone"]}, by="test")
+
+    assert app.told(await app.decide(cookie, fields))["error"] == "invalid_scope"
+
+
+async def test_a_client_that_was_deleted_while_the_page_was_open(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    await desk.provider.clients.delete(app.client_id, by="test")
+
+    answer = await app.decide(cookie, fields)
+
+    assert (answer.status, "Location" in answer.headers) == (400, False)
+    assert await desk.rows(t.code) == []
+
+
+async def test_it_ends_after_ten_minutes(open_idp, register_app):
+    clock = FakeClock(1_800_000_000_000_000)
+    desk = await open_idp(clock=clock)
+    app = await register_app(desk)
+    cookie = await desk.cookie("alice")
+    _, fields = await app.consent_of(cookie)
+    clock.advance(600)
+
+    assert (await app.decide(cookie, fields)).status == 404
+
+
+async def test_s013_the_form_decides_nothing_but_yes_or_no(app, cookie):
+    _, fields = await app.consent_of(cookie, scope="openid")
+    forged = {**fields, "scope": "openid profile email", "scopes": "email", "client_id": "other", "redirect_uri": "https://evil.example/"}
+
+    answer = await app.decide(cookie, forged)
+
+    code = app.told(answer)["code"]
+    assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+@pytest.mark.parametrize("decision", ["", "maybe", "APPROVE"])
+async def test_another_decision_is_400(app, cookie, decision):
+    _, fields = await app.consent_of(cookie)
+
+    assert (await app.decide(cookie, fields, decision)).status == 400
+
+
+async def test_s066_a_form_needs_its_token(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    bare = {"consent_id": fields["consent_id"], "decision": "approve"}
+
+    for form in (bare, {**bare, "form_token": "x" * 43}, {**bare, "form_token": "é"}):
+        answer = await desk.post("/api/auth/consent", cookie=cookie, data=form)
+        assert (answer.status, answer.json["error"]) == (403, "csrf")
+
+    assert await desk.rows(t.code) == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+    ],
+)
+async def test_s066_a_form_of_another_site_is_refused(app, cookie, headers):
+    _, fields = await app.consent_of(cookie)
+
+    answer = await app.decide(cookie, fields, headers=headers)
+
+    assert (answer.status, answer.json["error"]) == (403, "csrf")
+
+
+async def test_our_own_form_comes_with_origin_null(app, cookie):
+    # what a browser sends from a page with Referrer-Policy: no-referrer
+    _, fields = await app.consent_of(cookie)
+
+    assert app.told(await app.decide(cookie, fields, headers={"Origin": "null", "Sec-Fetch-Site": "same-origin"}))["code"]
+
+
+async def test_after_a_client_was_deleted_its_consents_are_gone(desk, app, cookie):
+    await app.allowed(cookie)
+    await desk.provider.clients.delete(app.client_id, by="test")
+
+    assert await desk.rows(t.consent) == []

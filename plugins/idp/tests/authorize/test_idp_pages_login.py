@@ -1,0 +1,268 @@
+"""The pages: what they say, where their forms go, and what protects them."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+PAGES = ("/ui/auth/login", "/ui/", "/logout")
+
+
+async def login_form(desk, path="/ui/auth/login", cookie=""):
+    page = await desk.get(path, cookie=cookie, headers={"Accept": "text/html"})
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text))
+    own = page.headers.get("Set-Cookie", "").partition(";")[0]
+    return fields, "; ".join(part for part in (cookie, own) if part)
+
+
+async def test_idp_222_login_leads_to_the_page(desk):
+    answer = await desk.get("/login?return_to=/ui/")
+
+    assert (answer.status, answer.location) == (302, "/ui/auth/login?return_to=/ui/")
+
+
+async def test_idp_223_the_page_has_the_stable_names(desk):
+    page = await desk.get("/ui/auth/login")
+
+    assert page.status == 200
+    assert '<form id="login-form" method="post" action="/login">' in page.text
+    assert '<label for="username">' in page.text
+    assert '<label for="password">' in page.text
+    assert 'name="username"' in page.text
+    assert '<html lang="en">' in page.text
+    assert "<script" not in page.text
+    assert '<a class="button second" id="option-other" href="/auth/external/other">Other place</a>' in page.text
+
+
+async def test_idp_227_success_sets_the_cookie_and_goes_to_the_account(desk):
+    fields, cookie = await login_form(desk)
+
+    answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
+
+    assert (answer.status, answer.location) == (303, "/ui/")
+    account = await desk.get("/ui/", cookie=answer.cookie)
+    assert "<h1>Alice</h1>" in account.text
+    assert "alice@LOCALHOST" in account.text
+    assert "alice@example.com" in account.text
+
+
+@pytest.mark.parametrize(("username", "password"), [("alice", "hunter22"), ("nobody", "hunter22")])
+async def test_s078_a_failure_is_the_same_page_for_everybody(desk, username, password):
+    fields, cookie = await login_form(desk)
+
+    answer = await desk.post("/login", data={**fields, "username": username, "password": password}, cookie=cookie)
+
+    assert answer.status == 401
+    assert "The user name or the password is wrong." in answer.text
+    assert f'value="{username}"' in answer.text
+    assert password not in answer.text
+    assert '<div class="alert" role="alert" id="problem">' in answer.text
+    assert "<title>Error: Sign in" in answer.text
+
+
+@pytest.mark.parametrize("missing", ["username", "password"])
+async def test_an_empty_field_is_said(desk, missing):
+    fields, cookie = await login_form(desk)
+    form = {**fields, "username": "alice", "password": "wonderland", missing: ""}
+
+    assert (await desk.post("/login", data=form, cookie=cookie)).status == 400
+
+
+async def test_s066_without_its_token_the_form_is_shown_again(desk):
+    fields, cookie = await login_form(desk)
+    form = {"username": "alice", "password": "wonderland"}
+
+    for data, sent in ((form, cookie), ({**form, **fields}, ""), ({**form, "form_token": "x"}, cookie)):
+        answer = await desk.post("/login", data=data, cookie=sent)
+        assert answer.status == 403
+        assert "greatseal_session" not in answer.headers.get("Set-Cookie", "")
+        assert 'id="login-form"' in answer.text
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}])
+async def test_s066_login_from_another_site_is_refused(desk, headers):
+    fields, cookie = await login_form(desk)
+    form = {**fields, "username": "alice", "password": "wonderland"}
+
+    answer = await desk.post("/login", data=form, cookie=cookie, headers=headers)
+
+    assert answer.status == 403
+    assert "greatseal_session" not in answer.headers.get("Set-Cookie", "")
+
+
+async def test_a_form_works_after_another_tab_signed_in(desk):
+    fields, cookie = await login_form(desk)
+    session = await desk.cookie("bob")
+
+    answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=f"{cookie}; {session}")
+
+    assert answer.status == 303
+
+
+@pytest.mark.parametrize(
+    "return_to",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "/%09/evil.example",
+        "https:evil.example",
+        "/x/..//evil.example",
+        "http://localhost@evil/",
+        "javascript:x",
+    ],
+)
+async def test_s018_b3_return_to_stays_here(desk, return_to):
+    fields, cookie = await login_form(desk)
+    form = {**fields, "username": "alice", "password": "wonderland", "return_to": return_to}
+
+    assert (await desk.post("/login", data=form, cookie=cookie)).location == "/ui/"
+    page = await desk.get(f"/ui/auth/login?{urlencode({'return_to': return_to})}")
+    assert (page.status, "evil" in page.text) == (200, False)
+
+
+async def test_too_many_attempts_are_said_on_the_page(open_idp):
+    desk = await open_idp(server={"auth_rate_limit": 1})
+    fields, cookie = await login_form(desk)
+    form = {**fields, "username": "alice", "password": "wrong"}
+    await desk.post("/login", data=form, cookie=cookie)
+
+    answer = await desk.post("/login", data=form, cookie=cookie)
+
+    assert answer.status == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert 'id="login-form"' in answer.text
+
+
+async def test_a_refusing_check_is_said_on_the_page(desk):
+    desk.people.FACTS["refuse"] = "login"
+    fields, cookie = await login_form(desk)
+
+    answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
+
+    assert answer.status == 403
+    assert "greatseal_session" not in answer.headers.get("Set-Cookie", "")
+
+
+async def test_a_directory_that_is_down_is_a_page_of_its_own(desk):
+    fields, cookie = await login_form(desk)
+    desk.people.FACTS["down"] = True
+
+    answer = await desk.post(
+        "/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie, headers={"Accept": "text/html"}
+    )
+
+    assert answer.status == 503
+    assert "Part of the service cannot be reached" in answer.text
+
+
+async def test_options_that_fail_are_left_out(desk):
+    desk.people.FACTS["down"] = True
+
+    page = await desk.get("/ui/auth/login")
+
+    assert page.status == 200
+    assert "option-other" not in page.text
+
+
+# ---- the account
+
+
+async def test_the_front_door_leads_to_the_account_and_that_to_the_sign_in(desk):
+    assert (await desk.get("/")).location == "/ui/"
+    assert (await desk.get("/ui/")).location == "/ui/auth/login?return_to=%2Fui%2F"
+
+
+async def test_what_the_person_may_do(open_idp):
+    role = {"name": "helpdesk", "permissions": ["users:read", "audit:read"], "groups": ["staff"]}
+    desk = await open_idp(rbac={"role": [role]})
+
+    alice = await desk.get("/ui/", cookie=await desk.cookie("alice"))
+    bob = await desk.get("/ui/", cookie=await desk.cookie("bob"))
+
+    assert "users:read" in alice.text
+    assert "no part in the administration" in bob.text
+
+
+async def test_what_the_person_allowed(desk, app, cookie):
+    await app.allowed(cookie)
+
+    account = await desk.get("/ui/", cookie=cookie)
+
+    assert "<dt>The shop</dt><dd>openid, profile</dd>" in account.text
+
+
+async def test_the_account_has_a_way_out(desk, cookie):
+    account = await desk.get("/ui/", cookie=cookie)
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text))
+
+    answer = await desk.post("/logout", data={**fields, "confirm": "yes"}, cookie=cookie)
+
+    assert answer.status == 200
+    assert "<h1>You are signed out</h1>" in answer.text
+    assert (await desk.get("/api/auth/me", cookie=cookie)).status == 401
+
+
+async def test_b16_no_page_has_cors_headers(desk, app, cookie):
+    for path in (*PAGES, "/authorize", "/login"):
+        answer = await desk.get(path, cookie=cookie, headers={"Origin": "https://evil.example"})
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")], path
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_s014_s015_s076_b17_b24_headers_of_pages(desk, cookie, path):
+    page = await desk.get(path, cookie=cookie, headers={"Accept": "text/html"})
+
+    assert page.status == 200
+    assert page.headers["Cache-Control"] == "no-store"
+    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["X-Frame-Options"] == "DENY"
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    policy = page.headers["Content-Security-Policy"]
+    assert policy == ("default-src 'none'; style-src 'self'; img-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+
+
+async def test_the_style_sheet_is_kept_for_ever_under_its_hash(desk):
+    page = await desk.get("/ui/auth/login")
+    path = re.search(r'href="(/ui/assets/greatseal-[0-9a-f]{16}\.css)"', page.text)[1]
+
+    style = await desk.get(path)
+
+    assert style.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert style.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        ("https://app.example/cb", "form-action 'self' https:;"),
+        ("http://localhost:3000/cb", "form-action 'self' http://localhost:* https:;"),
+        ("http://127.0.0.1/cb", "form-action 'self' http://127.0.0.1:* https:;"),
+        ("http://[::1]:3000/cb", "form-action 'self' http:;"),
+    ],
+)
+async def test_forms_may_lead_to_the_application(desk, register_app, cookie, target, source):
+    app = await register_app(desk, redirect_uris=[target])
+
+    page, _ = await app.consent_of(cookie, redirect_uri=target)
+    login = await desk.get((await app.ask(redirect_uri=target)).location)
+
+    assert source in page.headers["Content-Security-Policy"]
+    assert source in login.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("look", "policy", "tag"),
+    [
+        ({"logo_url": "https://cdn.example/logo.svg"}, "img-src https://cdn.example;", '<img src="https://cdn.example/logo.svg" alt="">'),
+        ({"logo_url": "/logo.svg"}, "img-src 'self';", '<img src="/logo.svg" alt="">'),
+        ({"default_theme": "dark"}, "img-src 'none';", '<html lang="en" data-theme="dark">'),
+        ({"display_name": "Example <Ltd>"}, "img-src 'none';", "<p>Example &lt;Ltd&gt;</p>"),
+    ],
+)
+async def test_idp_247_idp_248_the_look_is_configured(open_idp, look, policy, tag):
+    desk = await open_idp(webui=look)
+
+    page = await desk.get("/ui/auth/login")
+
+    assert tag in page.text
+    assert policy in page.headers["Content-Security-Policy"]
