@@ -67,6 +67,14 @@ async def test_a_wrong_password_is_denied_and_strangers_are_left_to_others(opene
     assert await attempt(opened, "alice@OTHER.ORG", "correct horse") == NotMine()
 
 
+async def test_somebody_without_a_password_here_is_left_to_others(path):
+    path.write_text(f'{path.read_text()}\n[[user]]\nusername = "dora"\n')
+    file = UsersFile(path, Log())
+    file.open()
+
+    assert await attempt(file, "dora", "x") == NotMine()
+
+
 async def test_the_directory_tells_users_and_groups(opened):
     directory = FileDirectory(opened, "EXAMPLE.ORG")
 

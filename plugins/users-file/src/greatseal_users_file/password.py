@@ -23,7 +23,9 @@ class FilePassword(Authenticator[Password]):
         user = self._file.people().users.get(username)
         if user is None or (realm and realm.upper() != self._realm.upper()):
             return NotMine()
-        if user.password is None or not await self._blocking.run("argon2", matches, user.password, credential.password.value):
+        if user.password is None:
+            return NotMine()  # somebody else may know a password, and the caller spends the time that a check takes
+        if not await self._blocking.run("argon2", matches, user.password, credential.password.value):
             raise Denied("the name or the password is wrong")
         return Authenticated(username=username, realm=self._realm, amr=("pwd",))
 
