@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 
 POLL_SECONDS = 0.02
+TIMEOUT_SECONDS = 20
 SHA256 = ec.ECDSA(hashes.SHA256())
 
 
@@ -132,7 +133,7 @@ class Client:
         token = challenge["token"]
         fetched = self.responses.expect(token, f"{token}.{self.thumbprint}")
         await self.post(challenge["url"], {})
-        await fetched.wait()
+        await asyncio.wait_for(fetched.wait(), TIMEOUT_SECONDS)
         await asyncio.sleep(POLL_SECONDS)
         await self._until_decided(url, "pending")
 
@@ -152,7 +153,7 @@ class Client:
 async def clients(directory: str, count: int, responses: Responses, tls: ssl.SSLContext | None = None) -> AsyncIterator[list[Client]]:
     """Registered accounts."""
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True), timeout=aiohttp.ClientTimeout(total=20)
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True), timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     ) as session:
         async with session.get(directory) as answer:
             found = await answer.json()
