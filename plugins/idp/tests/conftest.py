@@ -1,5 +1,6 @@
 """A running identity provider with people of a third party's plugin, and a browser without a mind of its own."""
 
+import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -20,7 +21,7 @@ from greatseal import hookimpl
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Tier, User
 from greatseal.api.identity import Authenticated, Authenticator, Denied, LoginOption, LoginOptions, NotMine, Password, PasswordExpired
 from greatseal.api.tokens import GrantCheck
-from greatseal.api.identity import AccessDenied
+from greatseal.api.identity import AccessDenied, PasswordChanger
 
 REALM = "LOCALHOST"
 USERS = {
@@ -64,6 +65,14 @@ class Check(Authenticator):
         return Authenticated(username=name, realm=REALM, amr=FACTS["amr"], upstream=FACTS["upstream"], headers=FACTS["headers"])
 
 
+class Changer(PasswordChanger):
+    name = "people"
+
+    async def change(self, username, old, new, context):
+        PASSWORDS[username] = new.value
+        return Authenticated(username=username, realm=REALM, amr=("pwd",))
+
+
 class Gate(GrantCheck):
     name = "gate"
 
@@ -100,6 +109,10 @@ class Plugin:
     @hookimpl
     def grant_checks(self, host):
         return [Gate()]
+
+    @hookimpl
+    def password_changers(self, host):
+        return [Changer()]
 
     @hookimpl
     def login_options(self, host):
@@ -171,6 +184,10 @@ class Desk:
 
         rows = await self.service.host("idp").db.read(lambda tx: tx.all(select(audit).order_by(audit.c.id)))
         return [row for row in rows if row.event_type in types]
+
+    async def deliveries(self) -> None:
+        """Wait for the logout notifications that are under way."""
+        await asyncio.gather(*(task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "deliver"))
 
     async def rows(self, table: Any) -> list[Any]:
         return await self.service.host("idp").db.read(lambda tx: tx.all(table.select()))

@@ -5,6 +5,7 @@ import pytest
 
 from greatseal.api.directory import AccountState
 from greatseal.testing import FakeClock
+from greatseal_idp import tables as t
 
 START = 1_800_000_000_000_000
 
@@ -69,7 +70,6 @@ async def test_a_failed_login_is_told_to_the_operator_without_names_nobody_knows
         (AccountState(disabled=True), "disabled"),
         (AccountState(locked=True), "locked"),
         (AccountState(expired=True), "expired"),
-        (AccountState(password_expired=True), "password of this account has expired"),
     ],
 )
 async def test_an_account_that_may_not_sign_in_gets_no_session(idp, state, says):
@@ -81,6 +81,34 @@ async def test_an_account_that_may_not_sign_in_gets_no_session(idp, state, says)
     assert says in answer.json["error_description"]
     assert "Set-Cookie" not in answer.headers
     assert len(await idp.events("login_failure")) == 1
+
+
+async def test_an_expired_password_leads_to_its_change_with_a_ticket(idp):
+    alice = idp.people.USERS["alice"]
+    idp.people.USERS["alice"] = msgspec.structs.replace(alice, state=AccountState(password_expired=True))
+
+    answer = await idp.login(body={"return_to": "/authorize?a=b"})
+
+    assert (answer.status, answer.json["error"]) == (403, "password_expired")
+    assert answer.json["change_password_url"] == "/login/change-password?username=alice&next=%2Fauthorize%3Fa%3Db"
+    ticket = answer.headers["Set-Cookie"]
+    assert ticket.startswith("greatseal_change=")
+    assert await idp.rows(t.session) == []
+    idp.people.USERS["alice"] = alice
+    done = await idp.login(cookie=ticket.partition(";")[0])
+    assert done.status == 200
+    assert any(one.startswith("greatseal_change=;") for one in done.headers.getall("Set-Cookie"))
+
+
+async def test_an_expired_password_that_nobody_can_change_is_refused(idp):
+    alice = idp.people.USERS["alice"]
+    idp.people.USERS["alice"] = msgspec.structs.replace(alice, source="elsewhere", state=AccountState(password_expired=True))
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")
+    assert "Set-Cookie" not in answer.headers
+    assert [event.detail for event in await idp.events("login_failure")] == ["password expired address=127.0.0.1"]
 
 
 async def test_an_account_that_its_directory_does_not_know_any_more_gets_no_session(idp):

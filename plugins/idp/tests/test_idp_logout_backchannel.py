@@ -33,7 +33,7 @@ async def signed_in(idp, *uris, alg=None):
 
 async def delivered(idp):
     """The outcomes, once the deliveries that a logout began are through."""
-    await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_coro().__name__ == "deliver"))
+    await idp.deliveries()
     return await idp.events("backchannel_logout_out")
 
 

@@ -1,6 +1,7 @@
 """The session API of pages and programs (reference 17.3): JSON under /api/auth."""
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -96,7 +97,10 @@ class SessionApi:
             case LoggedIn():
                 return await self._logged_in(completed)
             case FactorRequired():
-                raise FactorMissing("more than the password is needed", members={"credentials": completed.credentials})
+                members = {"credentials": completed.credentials}
+                raise FactorMissing("more than the password is needed", members=members, headers=dict(completed.headers))
+                    "more than the password is needed", members={"credentials": completed.credentials}, headers=dict(completed.headers)
+                )
             case PasswordExpired():
                 return await self._expired(call, completed, given.return_to)
 
@@ -131,7 +135,7 @@ class SessionApi:
             {
                 "issuer": self._host.issuer,
                 "realm": self._realm,
-                "display_name": look.display_name or self._host.issuer.partition("//")[2],
+                "display_name": look.display_name or urlsplit(self._host.issuer).hostname or self._host.issuer,
                 "features": features,
                 **{name: value for name, value in optional.items() if value is not None},
             }
