@@ -110,8 +110,10 @@ async def test_unreadable_and_foreign_headers_are_invalid_client(desk: Any, head
 
 
 async def test_credentials_that_are_not_utf_8_are_invalid_client(desk: Any) -> None:
-    for content in (b"\xff:\xff", b"%ff:x", b"a:%ff"):
+    for content in (b"\xff:\xff", b"%ff:x", b"a:%ff", b"%00:%00", b"a%0d%0ab:x", b":", b"%ed%a0%80:x"):
         assert outcome(await token(desk, headers=raw_basic(content))) == NOT_PROVEN
+    for client_id in ("\x00", "ä", "a\r\nb", "x" * 10_000):
+        assert outcome(await token(desk, client_id=client_id, client_secret="x")) == NOT_PROVEN
 
 
 async def test_a_challenge_answers_the_header_alone(desk: Any) -> None:

@@ -182,6 +182,27 @@ async def test_clients_are_found_by_spiffe_id(service: Any, registry: Registry) 
     assert await registry.by_spiffe_id("spiffe://example/other") == ()
 
 
-async def test_a_client_id_of_any_length_is_looked_up_safely(registry: Registry) -> None:
-    for client_id in ("", "x" * 256, "x" * 100_000, "' OR 1=1 --", "\x00"):
+async def test_any_text_as_a_client_id_is_looked_up_safely(start_service: StartService, database_url: str) -> None:
+    service = await start_service("idp", database={"url": database_url})
+    registry = service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+    for client_id in ("", "x" * 256, "x" * 100_000, "' OR 1=1 --", "\x00", "\ud800", "ä", "a\nb"):
         assert await registry.get(client_id) is None
+        assert await registry.update(client_id, {}, by="root") is None
+        assert not await registry.delete(client_id, by="root")
+
+
+async def test_the_life_of_a_client_on_both_databases(start_service: StartService, database_url: str) -> None:
+    service = await start_service("idp", "client-auth-jwt", "resolver", database={"url": database_url})
+    registry = service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+    made = await registry.create({**BASIC, "client_name": "ü", "logo_uri": "https://app.example/ü".replace("ü", "%C3%BC")}, by="root")
+    sealed = await registry.create({"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "s" * 32}, by="root")
+
+    assert await registry.list() == [made.client, sealed.client]
+    assert await registry.get(made.client.client_id) == made.client
+    assert await registry.secrets.is_right(made.client, ["chosen"])
+    assert registry.secret(sealed.client).value == "s" * 32
+    changed = await registry.update(made.client.client_id, {"client_name": "ö", "logo_uri": None}, by="root")
+    assert changed is not None
+    assert (changed.client_name, changed.more) == ("ö", {})
+    assert await registry.delete(made.client.client_id, by="root")
+    assert await registry.list() == [sealed.client]

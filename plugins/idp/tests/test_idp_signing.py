@@ -10,6 +10,7 @@ from joserfc.jwk import KeySet
 from sqlalchemy import select
 
 from greatseal.api.problems import BadRequest
+from greatseal.clock import FakeClock
 from greatseal.jose.compact import b64url_encode
 from greatseal.testing.plugin import StartService
 from greatseal.testing.store import audit
@@ -180,3 +181,23 @@ async def test_tokens_of_another_issuer_and_changed_ones_are_refused(service: An
     head, payload, signature = good.split(".")
     for changed in ("", "a", "a.b", f"{head}.{payload}", f"{good}.x", f"{good}=", f"{head}.{payload}.{signature[:-4]}AAAA", "x" * 20_000):
         assert signing.verify(changed, typ=AT) is None
+
+
+async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_service: StartService) -> None:
+    clock = FakeClock(1_800_000_000_000_000)
+    service = await start_service("idp", clock=clock, session={"ttl": 600}, tokens={"access_token_ttl": 900, "id_token_ttl": 300})
+    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    clock.advance(5000)
+    rotated = await signing.rotate(by="root")
+    old = next(key for key in listed(signing) if key.status == "retained")
+    assert old.retire_at == rotated.created_at + 900_000_000
+
+    clock.advance(899)
+    await signing.retire()
+    assert old.kid in kids(signing)
+
+    clock.advance(1)
+    await signing.retire()
+    assert kids(signing) == {key.kid for key in listed(signing) if key.status == "active"}
+    told = await service.host("idp").db.read(lambda tx: [(row.event_type, row.sub) for row in tx.all(select(audit))])
+    assert told == [("key_rotated", "root"), ("key_revoked", None)]

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import orjson
 
+from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.keys import KeyInfo, KeyRing, KeyState, Signer
 from greatseal.api.problems import BadRequest, Unavailable
@@ -71,6 +73,9 @@ class Signing:
 
     async def open(self) -> None:
         """At the start: make the keys that are not there yet."""
+        if all(self._ring(alg).active for alg in ALGORITHMS):
+            return
+        await self._host.keys.load()  # another process may have made them a moment ago
         for alg, key_type in ALGORITHMS.items():
             if self._ring(alg).active is None:
                 await self._ring(alg).make(key_type)
@@ -130,8 +135,11 @@ class Signing:
         async with self._changing:
             return await self._rotate(alg, by)
 
-    async def revoke(self, kid: str, *, by: str) -> bool:
-        """Revoke a key for ever; False when there is none of that kid. An active key gets its successor first."""
+    async def revoke(self, kid: str, *, by: str | None) -> bool:
+        """Revoke a key for ever; False when there is none of that kid. An active key gets its successor first.
+
+        ``by`` None is the service itself.
+        """
         async with self._changing:
             found = next(((alg, signer) for alg, signer in self._signers() if signer.info.kid == kid), None)
             if found is None:
@@ -140,19 +148,26 @@ class Signing:
             if signer.info.state == "active":
                 self._host.log.warning("the active signing key is revoked", kid=kid, alg=alg)
                 await self._rotate(alg, by)
+                faults.point("idp.key.succeeded")
             event = AuditEvent(event_type="key_revoked", service="idp", sub=by, detail=f"kid={kid} alg={alg}")
-            return await self._ring(alg).revoke(kid, also=lambda tx, _: tx.audit(event))
+
+            def told(tx: Tx, _: KeyInfo) -> None:
+                tx.audit(event)
+                tx.after_commit(partial(faults.point, "idp.key.revoked"))
+
+            return await self._ring(alg).revoke(kid, also=told)
 
     async def retire(self) -> None:
         """Take away retained keys whose last token has expired."""
         now = self._host.clock.now()
         for key in self.keys():
             if key.retire_at is not None and key.retire_at <= now:
-                await self.revoke(key.kid, by=f"node/{self._host.node_id}")
+                await self.revoke(key.kid, by=None)
 
-    async def _rotate(self, alg: str, by: str) -> Rotated:
+    async def _rotate(self, alg: str, by: str | None) -> Rotated:
         def told(tx: Tx, info: KeyInfo) -> None:
             tx.audit(AuditEvent(event_type="key_rotated", service="idp", sub=by, detail=f"kid={info.kid} alg={alg}"))
+            tx.after_commit(partial(faults.point, "idp.key.rotated"))
 
         before = self._ring(alg).active
         made = await self._ring(alg).make(ALGORITHMS[alg], also=told)

@@ -16,6 +16,11 @@ MAX_CLIENT_ID = 255
 Found = tuple[ClientAuthMethod[Any], Any]
 
 
+def is_client_id(text: str) -> bool:
+    """Whether a client could have this id: only then is anything looked up or counted for it."""
+    return len(text) <= MAX_CLIENT_ID and text.isascii() and text.isprintable()
+
+
 async def read_form(call: Call) -> Parameters:
     """The form of a request. BadRequest for another media type: RFC 6749 knows no 415."""
     media_type = call.headers.get("Content-Type", FORM).partition(";")[0].strip().lower()
@@ -72,16 +77,13 @@ class ClientAuthentication:
     async def _try(self, method: ClientAuthMethod[Any], credentials: Any) -> ClientMatch | None:
         """None when the client is unknown or registered for another method."""
         proven = await method.prove(credentials)
-        client_id = method.client_id(proven)
-        if client_id is not None and len(client_id) > MAX_CLIENT_ID:
-            return None
         client = await method.find(self._clients, proven)
         if client is None or client.token_endpoint_auth_method != method.method:
             return None
         return await method.verify(proven, client)
 
     def _fail(self, call: Call, client_id: str | None, problem: InvalidClient) -> NoReturn:
-        if client_id is not None and len(client_id) <= MAX_CLIENT_ID:
+        if client_id is not None and is_client_id(client_id):
             wait = self._host.limits.hit("invalid-client", client_id, FAILURES, FAILURES_WINDOW)
             if wait is not None:
                 raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)}) from problem

@@ -18,7 +18,7 @@ from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
-from greatseal_idp.clients.authentication import MAX_CLIENT_ID, ClientAuthentication
+from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import read_fields, registration
 from greatseal_idp.clients.secrets import ClientSecrets
 from greatseal_idp.clients.validation import Rules, derived_grant_types
@@ -59,7 +59,9 @@ class Registry:
 
     async def get(self, client_id: str) -> Client | None:
         """See :meth:`greatseal.api.clients.Clients.get`."""
-        client = await self._cache.get(client_id) if len(client_id) <= MAX_CLIENT_ID else None
+        if not is_client_id(client_id):
+            return None
+        client = await self._cache.get(client_id)
         if client is not None:
             return client
         for resolver in self._host.components(ClientResolver).values():
@@ -112,6 +114,8 @@ class Registry:
         A field that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
         """
         fields = read_fields(body)
+        if not is_client_id(client_id):
+            return None
         event = AuditEvent(event_type="client_updated", service="idp", sub=by, client_id=client_id)
         for _ in range(UPDATE_TRIES):
             before = await self._host.db.read(_load_raw, client_id)
@@ -125,7 +129,7 @@ class Registry:
 
     async def delete(self, client_id: str, *, by: str) -> bool:
         """Delete a client with its consents and refresh families; False when there is none."""
-        return await self._host.db.write(_delete, client_id, by, self._ends)
+        return is_client_id(client_id) and await self._host.db.write(_delete, client_id, by, self._ends)
 
     async def _read(self, client_id: str) -> Client | None:
         return await self._cache.get(client_id)
