@@ -99,8 +99,6 @@ class SessionApi:
             case FactorRequired():
                 members = {"credentials": completed.credentials}
                 raise FactorMissing("more than the password is needed", members=members, headers=dict(completed.headers))
-                    "more than the password is needed", members={"credentials": completed.credentials}, headers=dict(completed.headers)
-                )
             case PasswordExpired():
                 return await self._expired(call, completed, given.return_to)
 
