@@ -75,7 +75,7 @@ class LoginPages:
         except Denied as problem:
             return await self._page(call, form, WRONG, status=401, problem=problem)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            return await self._page(call, form, _sentence(problem), status=problem.status, problem=problem)
+            return await self._page(call, form, problem.detail or HTTPStatus(problem.status).phrase, status=problem.status, problem=problem)
         except Problem as problem:
             return self._pages.refusal(call, problem)
 
@@ -134,8 +134,3 @@ class LoginPages:
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:
     return values.get("username") or (request.login_hint if request is not None else None) or ""
-
-
-def _sentence(problem: Problem) -> str:
-    text = problem.detail or HTTPStatus(problem.status).phrase
-    return f"{text[0].upper()}{text[1:]}."

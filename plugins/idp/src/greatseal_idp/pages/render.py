@@ -52,7 +52,7 @@ class Pages:
         self._templates = Environment(
             loader=PackageLoader("greatseal_idp"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._templates.filters["day_and_time"] = day_and_time
+        self._templates.filters.update(day_and_time=day_and_time, sentence=sentence)
         self._templates.globals.update(
             display_name=self.display_name,
             logo_url=look.logo_url,
@@ -134,6 +134,12 @@ def form_sources(target: str) -> tuple[str, ...]:
 def day_and_time(moment: int) -> str:
     """A moment (microseconds) for people."""
     return datetime.fromtimestamp(moment / 1_000_000, UTC).strftime("%-d %B %Y, %H:%M UTC")
+
+
+def sentence(text: str) -> str:
+    """A detail of a refusal as a sentence; one that begins with the name of a parameter keeps it."""
+    begin = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
+    return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _images(logo_url: str | None) -> str:
