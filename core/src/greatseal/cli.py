@@ -1,4 +1,4 @@
-"""The command line: serve, check-config, plugins, migrate, doctor, and the commands of plugins.
+"""The command line: serve, check-config, plugins, migrate, doctor, ctl, and the commands of plugins.
 
 Exit codes: 0 well, 1 a failed operation, 2 bad usage or configuration.
 """
@@ -15,6 +15,7 @@ import click
 
 from greatseal import __version__
 from greatseal.api.problems import Problem, StartProblem
+from greatseal.ctl import ctl
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
@@ -71,6 +72,9 @@ def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
 @click.version_option(__version__, prog_name="greatseal")
 def main() -> None:
     """One system that issues identity for a whole organisation."""
+
+
+main.add_command(ctl)
 
 
 @main.command()

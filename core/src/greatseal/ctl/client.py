@@ -1,0 +1,186 @@
+"""The admin API over HTTP: requests with the session of a person, and where that session is kept."""
+
+import http.client
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import ssl
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+COOKIE = "greatseal_session"
+TIMEOUT = 30.0
+LOGIN = "sign in with: greatseal ctl login"
+
+
+class CtlProblem(Exception):
+    """What went wrong, in one line for the person. ``code`` is the exit code: 1 a failed operation, 2 bad usage."""
+
+    def __init__(self, message: str, *, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """A session on this machine: the server it belongs to, and its cookie as ``name=value``."""
+
+    server: str
+    cookie: str
+    username: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A response. ``value`` is its JSON, None for an empty one."""
+
+    status: int
+    value: Any
+    cookies: Mapping[str, str]
+
+
+class SessionFile:
+    """The session on disk, readable by its owner alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def default(cls) -> "SessionFile":
+        """$GREATSEAL_SESSION, else greatseal/session.json in the user's configuration folder."""
+        if chosen := os.environ.get("GREATSEAL_SESSION"):
+            return cls(Path(chosen))
+        return cls(Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "greatseal" / "session.json")
+
+    def read(self) -> StoredSession | None:
+        """The session, None when there is none. Raises CtlProblem for a file that is not to be trusted."""
+        try:
+            with self.path.open("rb") as file:
+                if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                    raise CtlProblem(f"{self.path} is open to others; run: chmod 600 {self.path}", code=2)
+                return msgspec.json.decode(file.read(65_536), type=StoredSession)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise CtlProblem(f"{self.path} cannot be read as a session: {error}; remove it and {LOGIN}", code=2) from None
+
+    def write(self, session: StoredSession) -> None:
+        """Replace it."""
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(session))
+            draft.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
+            raise CtlProblem(f"{self.path} cannot be written: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """Forget it."""
+        self.path.unlink(missing_ok=True)
+
+
+class Server:
+    """A service under its URL, ``https://...``, ``http://...``, or ``unix:/path`` for its socket. TLS trusts what the system trusts."""
+
+    def __init__(self, url: str, *, cookie: str | None = None, ca_file: Path | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._cookie = cookie
+        self._ca_file = ca_file
+        self._parts = urlsplit(self.url)
+        if self._parts.scheme not in {"https", "http", "unix"} or not (self._parts.hostname or self._parts.scheme == "unix"):
+            raise CtlProblem(f"{url}: expected https://..., http://... or unix:/path", code=2)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody on the way can read what is sent."""
+        host = self._parts.hostname or ""
+        with suppress(ValueError):
+            return self._parts.scheme != "http" or ipaddress.ip_address(host).is_loopback
+        return self._parts.scheme != "http" or host == "localhost" or host.endswith(".localhost")
+
+    def ask(self, method: str, *path: str, body: object = None, query: Mapping[str, object] | None = None) -> Answer:
+        """One request; the segments of ``path`` are encoded. Raises CtlProblem for every refusal, with the server's words."""
+        target = "".join(f"/{quote(segment, safe='')}" for segment in path)
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        if given:
+            target += f"?{urlencode(given)}"
+        headers = {"Accept": "application/json"}
+        if self._cookie:
+            headers["Cookie"] = self._cookie
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            answer = self._exchange(method, target, None if body is None else json.dumps(body).encode(), headers)
+        except (OSError, http.client.HTTPException) as error:
+            raise CtlProblem(f"{self.url} cannot be reached: {str(error) or type(error).__name__}") from None
+        if not 200 <= answer.status < 300 or (answer.value is None and answer.status != 204):
+            raise CtlProblem(f"{self.url}: {refusal(answer)}")
+        return answer
+
+    def _exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        connection = self._connection()
+        try:
+            prefix = "" if self._parts.scheme == "unix" else self._parts.path
+            connection.request(method, prefix + target, body=body, headers=dict(headers))
+            response = connection.getresponse()
+            content = response.read()
+            pairs = (line.partition(";")[0].partition("=") for line in response.headers.get_all("Set-Cookie", []))
+            cookies = {name.strip(): value for name, _, value in pairs}
+            return Answer(response.status, decoded(content), cookies)
+        finally:
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "localhost", self._parts.port
+        if self._parts.scheme == "unix":
+            return UnixConnection(self._parts.path)
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        try:
+            context = ssl.create_default_context(cafile=self._ca_file)
+        except OSError as error:
+            raise CtlProblem(f"{self._ca_file}: no certificates can be read: {error.strerror}", code=2) from None
+        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.connect(self._path)
+
+
+def decoded(content: bytes) -> Any:
+    """The JSON of a body; None for none, and for what is no JSON."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def refusal(answer: Answer) -> str:
+    """What the server says, and the cure where it is known here."""
+    if not isinstance(answer.value, dict) or "error" not in answer.value:
+        return f"the answer is {answer.status} and none of the admin API; give the URL of the issuer with --server"
+    error, description = str(answer.value["error"]), str(answer.value.get("error_description") or "")
+    message = f"{description} ({error})" if description else error
+    if error == "unauthenticated":
+        return f"{message}; {LOGIN}"
+    if permission := answer.value.get("required_permission"):
+        return f"{message}; it needs the permission {permission}"
+    return message
