@@ -66,6 +66,8 @@ async def test_members_are_those_of_the_enabled_plugins(desk: Any, open_idp: Any
     assert {"private_key_jwt", "client_secret_jwt"} <= set(more["token_endpoint_auth_methods_supported"])
     algorithms = more["token_endpoint_auth_signing_alg_values_supported"]
     assert {"ES256", "RS256", "PS256", "HS256"} <= set(algorithms)
+    assert more["revocation_endpoint_auth_signing_alg_values_supported"] == algorithms
+    assert more["introspection_endpoint_auth_signing_alg_values_supported"] == algorithms
     assert not {"none", "HS1"} & set(algorithms)
 
 

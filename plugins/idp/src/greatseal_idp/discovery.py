@@ -78,6 +78,9 @@ class DiscoveryDocuments:
     async def members(self, document: Document) -> dict[str, Any]:
         """The members of a document as they are now; one without a value is left out."""
         members = {**await self._common(), **(await self._openid() if document == "openid" else {}), **self._host.discovery(document)}
+        algorithms = members.get("token_endpoint_auth_signing_alg_values_supported")
+        for endpoint in ("revocation", "introspection"):  # RFC 8414 s2: they authenticate clients as the token endpoint does
+            members.setdefault(f"{endpoint}_endpoint_auth_signing_alg_values_supported", algorithms)
         return {name: value for name, value in members.items() if value not in ([], (), None)}
 
     async def _document(self, document: Document) -> _Bytes:
