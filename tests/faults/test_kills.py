@@ -33,19 +33,19 @@ ALL = pytest.mark.skipif(not os.environ.get("GREATSEAL_ALL_FAULTS"), reason="mak
 
 
 @pytest.mark.timeout(300)
-async def test_f01_a_spread_of_kills_loses_and_doubles_nothing(database_url, tmp_path):
-    await kill(database_url, tmp_path, SPREAD)
+async def test_f01_a_spread_of_kills_loses_and_doubles_nothing(database_url, tmp_path, record_property):
+    record_property("figures", await kill(database_url, tmp_path, SPREAD))
 
 
 @ALL
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("point", POINTS)
-async def test_f01_two_hundred_kills_at_each_point(database_url, tmp_path, point):
+async def test_f01_two_hundred_kills_at_each_point(database_url, tmp_path, point, record_property):
     chosen = random.Random(point)
-    await kill(database_url, tmp_path, [(point, chosen.randint(1, 12)) for _ in range(KILLS)])
+    record_property("figures", await kill(database_url, tmp_path, [(point, chosen.randint(1, 12)) for _ in range(KILLS)]))
 
 
-async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> None:
+async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
     """Carry out the plan under load, let every client come to its end, and check the invariants."""
     ledger = Ledger()
     async with Responder().served() as responder:
@@ -60,4 +60,4 @@ async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> None
             assert await service.end() == {"code": 0}
     assert len(ledger.certificates) >= len(plan) // 8
     check(service, ledger)
-    print(f"{len(plan)} kills, {len(ledger.certificates)} certificates, {len(ledger.accounts)} accounts")
+    return f"{len(plan)} kills, {len(ledger.certificates)} certificates, {len(ledger.accounts)} accounts"

@@ -38,7 +38,7 @@ def mortal_cluster() -> Iterator[Cluster]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGINT], ids=["crash", "restart"])
-async def test_f09_postgres_goes_and_comes_back_under_load(mortal_cluster, tmp_path, how):
+async def test_f09_postgres_goes_and_comes_back_under_load(mortal_cluster, tmp_path, how, record_property):
     ledger = Ledger()
     backs: list[float] = []
     async with Responder().served() as responder, aiohttp.ClientSession() as session:
@@ -73,6 +73,7 @@ async def test_f09_postgres_goes_and_comes_back_under_load(mortal_cluster, tmp_p
         assert not ledger.broken
         assert max(backs) < BACK_SECONDS
         check(service, ledger)
+        record_property("figures", f"{len(backs)} outages, back after at most {max(backs):.2f} s, {len(ledger.unavailable)} refusals")
 
 
 async def seconds_until_back(client: AcmeClient) -> float:

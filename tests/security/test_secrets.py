@@ -140,7 +140,7 @@ def test_s149_the_command_line_never_shows_the_database_password(tmp_path, comma
     server = Server(tmp_path, [])
     good = server.configuration.read_text()
     program = str(Path(sys.executable).with_name("greatseal"))
-    for number, url in enumerate(DATABASES):
+    for url in DATABASES if command in {"serve", "check-config"} else DATABASES[:3]:
         server.configuration.write_text(good.replace(f"sqlite:///{tmp_path}/greatseal.db", url))
         environ = {**os.environ, "GREATSEAL_MARK": MARKS["environment"]}
         arguments = [program, command, "-c", str(server.configuration)]
@@ -149,7 +149,7 @@ def test_s149_the_command_line_never_shows_the_database_password(tmp_path, comma
         shown = (done.stdout + done.stderr).decode()
         assert MARKS["database"] not in shown, (url, shown)
         assert "Traceback" not in shown, (url, shown)
-        assert command == "check-config" or done.returncode in {1, 2}, number
+        assert command == "check-config" or done.returncode in {1, 2}, (url, shown)
 
 
 async def test_s150_no_text_forges_or_hides_a_log_line(server):
