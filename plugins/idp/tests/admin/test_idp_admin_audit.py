@@ -27,7 +27,7 @@ async def listed(admin, query=""):
     return answer.json
 
 
-async def test_idp_099_to_104_an_event_has_the_members_of_the_document(admin):
+async def test_idp_099_idp_100_idp_101_idp_102_idp_103_idp_104_an_event_has_the_members_of_the_document(admin):
     await write(admin, 1, event_type="jwt_bearer", sub="bob@X", client_id="c1", principal="p", outcome="failure")
 
     (event, *_) = await listed(admin)

@@ -73,7 +73,7 @@ async def test_idp_127_an_unknown_client_is_404(admin):
     assert (await admin.put("clients/unknown", {"client_name": "x"})).status == 404
 
 
-async def test_idp_020_021_024_050_fields_come_back_as_they_were_set(admin):
+async def test_idp_020_idp_021_idp_024_idp_050_fields_come_back_as_they_were_set(admin):
     fields = {
         "client_name": "Ünïcode & <b>App</b>",
         "redirect_uris": ["https://a.example/cb", "http://localhost:1234/cb"],
@@ -91,7 +91,7 @@ async def test_idp_020_021_024_050_fields_come_back_as_they_were_set(admin):
     assert (await admin.get(f"clients/{client['client_id']}")).json == client
 
 
-async def test_idp_025_032_every_enabled_method_is_taken_and_no_other(admin):
+async def test_idp_025_idp_028_idp_029_idp_032_every_enabled_method_is_taken_and_no_other(admin):
     for method in ("client_secret_basic", "client_secret_post", "none"):
         secret = UNSET if method == "none" else SECRET
         assert (await admin.client(token_endpoint_auth_method=method, client_secret=secret))["token_endpoint_auth_method"] == method
@@ -116,7 +116,7 @@ async def test_idp_022_https_and_loopback_http_are_taken(admin, uri):
 
 
 @pytest.mark.parametrize("uri", BAD_REDIRECTS)
-async def test_idp_023_356_any_other_redirect_uri_is_400_on_post_and_on_put(admin, uri):
+async def test_idp_023_idp_356_any_other_redirect_uri_is_400_on_post_and_on_put(admin, uri):
     client = await admin.client()
     uris = ["https://app.example/cb", uri]
 
@@ -129,7 +129,7 @@ async def test_idp_023_356_any_other_redirect_uri_is_400_on_post_and_on_put(admi
     assert (await admin.get("clients")).json == [client]
 
 
-async def test_idp_128_129_put_changes_what_is_given_and_keeps_the_rest(admin):
+async def test_idp_128_idp_129_put_changes_what_is_given_and_keeps_the_rest(admin):
     client = await admin.client(**CONFIDENTIAL, workload_type="batch", logo_uri="https://app.example/logo.svg")
 
     answer = await admin.put(f"clients/{client['client_id']}", {"client_name": "Renamed"})

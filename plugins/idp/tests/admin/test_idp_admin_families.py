@@ -23,7 +23,7 @@ async def ids(admin, query=""):
     return [one["family_id"] for one in answer.json]
 
 
-async def test_idp_106_140_live_families_are_listed_newest_first(admin, clock):
+async def test_idp_106_idp_140_live_families_are_listed_newest_first(admin, clock):
     first = await admin.family(subject="bob@LOCALHOST", client_id="c1", session_id="s1")
     clock.advance(1)
     second = await admin.family(subject="carol@LOCALHOST", client_id="c2")
@@ -68,7 +68,7 @@ async def test_families_of_one_person_or_client_can_be_asked_for(admin):
     assert await ids(admin, "?sub='%20OR%201=1--") == []
 
 
-async def test_idp_111_141_delete_revokes_the_family_and_tells_who_did_it(admin):
+async def test_idp_111_idp_141_delete_revokes_the_family_and_tells_who_did_it(admin):
     family = await admin.family()
 
     answer = await admin.delete(f"refresh-families/{family.id}")

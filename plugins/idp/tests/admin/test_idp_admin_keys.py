@@ -26,7 +26,7 @@ def header_of(token):
     return json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
 
 
-async def test_idp_107_132_the_list_holds_every_live_key_with_its_algorithm(admin):
+async def test_idp_107_idp_132_the_list_holds_every_live_key_with_its_algorithm(admin):
     answer = await admin.get("keys")
 
     assert answer.status == 200
@@ -38,7 +38,7 @@ async def test_idp_107_132_the_list_holds_every_live_key_with_its_algorithm(admi
     assert answer.json[1].keys() == MEMBERS
 
 
-async def test_idp_114_133_rotate_makes_a_new_active_key_and_retains_the_old_one(admin):
+async def test_idp_114_idp_133_rotate_makes_a_new_active_key_and_retains_the_old_one(admin):
     before = await active(admin)
 
     answer = await admin.post("keys/rotate")
@@ -71,7 +71,7 @@ async def test_a_token_of_the_old_key_is_good_after_a_rotation_and_new_ones_are_
     assert header_of(await signing.jwt("at+jwt", {}))["kid"] == made["kid"]
 
 
-async def test_idp_115_116_134_delete_revokes_a_key_and_takes_it_from_the_key_set_at_once(admin):
+async def test_idp_115_idp_134_delete_revokes_a_key_and_takes_it_from_the_key_set_at_once(admin):
     old = await active(admin)
     token = await admin.desk.provider.signing.jwt("at+jwt", {"iss": admin.desk.url})
     await admin.post("keys/rotate")

@@ -67,7 +67,7 @@ async def test_idp_344_the_declared_permissions_are_those_of_the_document(desk):
     assert declared == set(NAMES)
 
 
-async def test_idp_018_016_341_without_a_session_every_guarded_route_is_401(desk):
+async def test_idp_018_idp_016_idp_341_without_a_session_every_guarded_route_is_401(desk):
     for route in guarded(desk):
         for more in ({}, {"cookie": "greatseal_session=x"}, {"headers": {"Authorization": "Bearer x"}}):
             answer = await ask(desk, route, **more)
@@ -75,7 +75,7 @@ async def test_idp_018_016_341_without_a_session_every_guarded_route_is_401(desk
             assert "WWW-Authenticate" not in answer.headers
 
 
-async def test_s069_idp_123_343_a_route_answers_whom_a_role_grants_its_permission_and_nobody_else(desk):
+async def test_s069_idp_123_idp_343_a_route_answers_whom_a_role_grants_its_permission_and_nobody_else(desk):
     for name in (*ROLES, "nobody"):
         cookie = await desk.cookie(name)
         for route in guarded(desk):

@@ -9,7 +9,7 @@ async def names(admin):
     return [scope["name"] for scope in (await admin.get("scopes")).json]
 
 
-async def test_idp_062_063_156_363_the_list_is_the_eight_system_scopes(admin):
+async def test_idp_062_idp_063_idp_156_idp_363_the_list_is_the_eight_system_scopes(admin):
     answer = await admin.get("scopes")
 
     assert answer.status == 200
@@ -19,7 +19,7 @@ async def test_idp_062_063_156_363_the_list_is_the_eight_system_scopes(admin):
     assert next(scope["claims"] for scope in answer.json if scope["name"] == "directory.read") == []
 
 
-async def test_idp_066_157_put_makes_a_custom_scope_and_changes_it(admin):
+async def test_idp_066_idp_157_put_makes_a_custom_scope_and_changes_it(admin):
     made = await admin.put("scopes/payroll:read", {"description": "See your pay", "claims": ["salary"]})
     changed = await admin.put("scopes/payroll:read", {"description": "See pay"})
 
@@ -34,7 +34,7 @@ async def test_a_scope_without_description_has_an_empty_one(admin):
 
 
 @pytest.mark.parametrize("name", SYSTEM)
-async def test_idp_064_158_160_363_a_system_scope_is_neither_changed_nor_deleted(admin, name):
+async def test_idp_064_idp_158_idp_160_idp_363_a_system_scope_is_neither_changed_nor_deleted(admin, name):
     before = (await admin.get("scopes")).json
 
     put = await admin.put(f"scopes/{name}", {"description": "mine", "claims": ["password"]})
@@ -44,7 +44,7 @@ async def test_idp_064_158_160_363_a_system_scope_is_neither_changed_nor_deleted
     assert (await admin.get("scopes")).json == before
 
 
-async def test_idp_118_159_delete_removes_a_custom_scope_once(admin):
+async def test_idp_118_idp_159_delete_removes_a_custom_scope_once(admin):
     await admin.put("scopes/x", {})
 
     first, second = await admin.delete("scopes/x"), await admin.delete("scopes/x")
