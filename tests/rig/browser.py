@@ -25,7 +25,7 @@ QUIET = (
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 )
-PATIENCE = 30.0
+PATIENCE = 20.0
 Event = tuple[str, str, dict[str, Any]]
 
 

@@ -46,7 +46,7 @@ async def main(folder: Path) -> None:
             )
             for dark in (False, True):
                 for size, (width, height) in SIZES.items():
-                    page = await browser.page(width=width, height=height, dark=dark, scale=2 if size == "narrow" else 1)
+                    page = await browser.page(width=width, height=height, dark=dark)
                     await _walk(page, service.url, registered.client.client_id, folder, f"{size}-{'dark' if dark else 'light'}")
 
 

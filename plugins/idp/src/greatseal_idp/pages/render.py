@@ -116,19 +116,12 @@ def wants_html(call: Call) -> bool:
 
 
 def form_sources(target: str) -> tuple[str, ...]:
-    """The CSP sources that a form needs whose answer may lead to the redirect URI ``target``.
+    """The CSP sources that a form needs whose answer may lead to the redirect URI ``target``: its scheme.
 
-    Browsers hold a form's whole chain of redirects to form-action, and many applications go on from their redirect URI to another
-    host of theirs; so an https target allows https.
+    Not its host: browsers hold the whole chain of redirects behind a form to form-action, and many applications, brokers and
+    authenticating proxies above all, go on from their redirect URI to another host.
     """
-    scheme = urlsplit(target).scheme
-    if scheme == "https":
-        return ("https:",)
-    if scheme == "http" and "[" not in target:
-        host = urlsplit(target).hostname
-        return (f"http://{host}:*", "https:")
-    # CSP has no syntax for an IPv6 address (CSP3 s2.3.1), nor for a private-use scheme with more than its name.
-    return (f"{scheme}:",)
+    return (f"{urlsplit(target).scheme}:",)
 
 
 def day_and_time(moment: int) -> str:

@@ -1,0 +1,195 @@
+"""Our pages in a real browser: its idea of policies, cookies and redirects is the one that counts."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import pytest
+from aiohttp import web
+from rig.browser import CHROMIUM, Page, chromium
+
+from greatseal.testing.service import Service, document, serve
+from greatseal_users_file.file import add
+
+PASSWORD = "correct horse battery"
+
+if CHROMIUM is None and not os.environ.get("CI"):
+    pytest.skip("the package chromium is not installed", allow_module_level=True)
+
+
+class App:
+    """An application whose redirect URI leads on to another host of its own, as that of a broker does."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, str]] = []
+        self.home = ""
+        self.callback = ""
+
+    async def called(self, request: web.Request) -> web.Response:
+        members = dict(request.query) if request.method == "GET" else {name: str(value) for name, value in (await request.post()).items()}
+        self.got.append(members)
+        return web.Response(status=303, headers={"Location": self.home}) if self.home else await self.at_home(request)
+
+    async def at_home(self, _request: web.Request) -> web.Response:
+        return web.Response(text="<!DOCTYPE html><title>home</title><link rel=icon href=data:,>Welcome home", content_type="text/html")
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[App]:
+    app = App()
+    application = web.Application()
+    application.router.add_route("*", "/callback", app.called)
+    application.router.add_get("/home", app.at_home)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        app.callback, app.home = f"http://localhost:{port}/callback", f"http://127.0.0.1:{port}/home"
+        yield app
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[App]:
+    async with listening() as app:
+        yield app
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    add(tmp_path / "users.toml", "ada", PASSWORD, display_name="Ada Example", groups=("administrators",))
+    async with serve(document(tmp_path, ["idp", "users-file"], users={"file": str(tmp_path / "users.toml")})) as service:
+        yield service
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with chromium() as browser:
+        page = await browser.page()
+        yield page
+        assert page.complaints == []
+
+
+async def request(service: Service, app: App, **more: str) -> str:
+    """The URL of an authorization request of a client that was just registered."""
+    host: Any = service.host("idp")
+    body = {
+        "client_name": "The app",
+        "redirect_uris": [app.callback],
+        "scopes": ["openid", "profile"],
+        "token_endpoint_auth_method": "client_secret_basic",
+        "client_secret": "s" * 43,
+    }
+    client = (await host._plugin.provider(host).clients.create(body, by="test")).client
+    asked = {"client_id": client.client_id, "redirect_uri": app.callback, "response_type": "code", "scope": "openid profile", "state": "x"}
+    return f"{service.url}/authorize?{urlencode({**asked, **more})}"
+
+
+async def sign_in(page: Page, to: str) -> None:
+    await page.fill("#username", "ada")
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=to)
+
+
+@pytest.mark.parametrize("response_mode", ["query", "form_post"])
+async def test_a_person_signs_in_allows_and_is_taken_on_to_another_host(service: Service, app: App, page: Page, response_mode: str) -> None:
+    url = await request(service, app, response_mode=response_mode)
+
+    await page.goto(url, to=f"{service.url}/ui/auth/login")
+    await sign_in(page, f"{service.url}/api/auth/consent")
+    await page.click("#approve", to=app.home)
+
+    (members,) = app.got
+    assert members.keys() == {"code", "state", "iss"}
+    assert members["iss"] == service.url
+    assert await page.text() == "Welcome home"
+
+
+@pytest.mark.parametrize("response_mode", ["query", "fragment", "form_post"])
+async def test_the_second_time_the_password_form_leads_straight_there(service: Service, app: App, page: Page, response_mode: str) -> None:
+    url = await request(service, app)
+    await page.goto(url)
+    await sign_in(page, f"{service.url}/api/auth/consent")
+    await page.click("#approve", to=app.home)
+
+    await page.goto(f"{url}&response_mode={response_mode}&prompt=login", to=f"{service.url}/ui/auth/login")
+    await sign_in(page, app.home)
+
+    assert len(app.got) == 2
+
+
+async def test_the_first_field_has_the_focus_and_every_field_its_label(service: Service, page: Page) -> None:
+    await page.goto(f"{service.url}/ui/auth/login")
+
+    assert await page.run("document.activeElement.id") == "username"
+    assert await page.run("[...document.querySelectorAll('input:not([type=hidden])')].every(field => field.labels.length === 1)")
+    await page.fill("#username", "ada")
+    await page.fill("#password", "wrong")
+    await page.click("#sign-in", to=f"{service.url}/login")
+    assert await page.run("document.activeElement.id") == "password"
+    assert await page.run("document.querySelector('[role=alert]').id") == await page.run(
+        "document.activeElement.getAttribute('aria-describedby')"
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("path", ["/ui/auth/login", "/ui/", "/logout"])
+async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Service, dark: bool, path: str) -> None:
+    async with chromium() as browser:
+        page = await browser.page(width=320, height=640, dark=dark)
+        await page.goto(f"{service.url}/ui/auth/login")
+        await sign_in(page, f"{service.url}/ui/")
+
+        await page.goto(f"{service.url}{path}")
+
+        assert await page.run("document.documentElement.scrollWidth") <= 320
+        assert await page.run(CONTRAST) == []
+        assert page.complaints == []
+
+
+async def test_signing_out_on_the_account_page(service: Service, page: Page) -> None:
+    await page.goto(f"{service.url}/", to=f"{service.url}/ui/auth/login")
+    await sign_in(page, f"{service.url}/ui/")
+    assert "Ada Example" in await page.text()
+
+    await page.click("#sign-out", to=f"{service.url}/logout")
+
+    assert "You are signed out" in await page.text()
+    assert (await page.goto(f"{service.url}/ui/")).startswith(f"{service.url}/ui/auth/login")
+
+
+async def test_a_fragment_arrives_as_a_fragment(service: Service, app: App, page: Page) -> None:
+    app.home = ""
+    url = await request(service, app, response_mode="fragment", prompt="none")
+
+    await page.goto(url, to=app.callback)
+
+    assert parse_qs((await page.run("location.hash")).removeprefix("#"))["error"] == ["login_required"]
+
+
+# Every text whose contrast with its background is below 4.5:1 (WCAG 2.2, 1.4.3).
+CONTRAST = """
+(() => {
+  const parse = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = parse(getComputedStyle(element).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+    .map(e => {
+      const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+      return [e.tagName, e.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)];
+    })
+    .filter(([, , ratio]) => ratio < 4.5);
+})()
+"""
