@@ -6,7 +6,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from greatseal.clock import FakeClock
+from greatseal.testing import FakeClock
 
 PROVEN = (400, "unsupported_grant_type")
 NOT_PROVEN = (401, "invalid_client")

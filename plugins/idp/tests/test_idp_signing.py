@@ -10,8 +10,8 @@ from joserfc.jwk import KeySet
 from sqlalchemy import select
 
 from greatseal.api.problems import BadRequest
-from greatseal.clock import FakeClock
 from greatseal.jose.compact import b64url_encode
+from greatseal.testing import FakeClock
 from greatseal.testing.plugin import StartService
 from greatseal.testing.store import audit
 from greatseal_idp.signing import Signing, SigningKey

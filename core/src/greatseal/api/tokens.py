@@ -79,7 +79,8 @@ class Grant(ABC, Generic[P]):
     async def prepare(self, request: ProvenRequest) -> P | Granted:
         """Read the parameters and do all I/O. Granted when nothing is to be consumed: then there is no :meth:`redeem`.
 
-        The client may use this grant. Whom the tokens are for, and with what scopes, is asked of :meth:`Tokens.permitted` here. Raises a Problem to refuse; nothing is changed then.
+        The client may use this grant. Whom the tokens are for, and with what scopes, is asked of :meth:`Tokens.permitted` here. Raises a
+        Problem to refuse; nothing is changed then.
         """
 
     def owner(self, prepared: P) -> str | None:
