@@ -2,6 +2,7 @@
 
 from greatseal.net.addresses import PUBLIC, AddressPolicy, is_public
 from greatseal.net.outbound import Blocked, Fetched, NameResolver, Peer, fetch, open_connection
+from greatseal.net.system import SystemResolver
 from greatseal.net.text import excerpt, listing
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Fetched",
     "NameResolver",
     "Peer",
+    "SystemResolver",
     "excerpt",
     "fetch",
     "is_public",
