@@ -28,7 +28,7 @@ class RelyingParty:
     def __init__(self, issuer: str, client_id: str, client_secret: str) -> None:
         self.issuer = issuer
         self.client_id = client_id
-        self.auth = aiohttp.BasicAuth(client_id, client_secret)
+        self.basic = {"Authorization": aiohttp.encode_basic_auth(client_id, client_secret)}
         self.sessions: dict[str, dict[str, Any]] = {}
 
     async def provider(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class RelyingParty:
         raise web.HTTPSeeOther(f"{(await self.provider())['end_session_endpoint']}?{urlencode(query)}")
 
     async def redeem(self, form: dict[str, str]) -> dict[str, Any]:
-        return await self.fetch("POST", (await self.provider())["token_endpoint"], data=form, auth=self.auth)
+        return await self.fetch("POST", (await self.provider())["token_endpoint"], data=form, headers=self.basic)
 
     async def verified(self, id_token: str, nonce: str | None = None) -> dict[str, Any]:
         """The claims of an ID token that the provider signed for us."""

@@ -1,0 +1,56 @@
+"""The modules of the public OpenID Connect config plan."""
+
+import aiohttp
+import pytest
+from joserfc.jwk import KeySet
+
+
+@pytest.fixture
+async def session():
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def test_oidcc_discovery_endpoint_verification(provider, session):
+    async with session.get(f"{provider.url}/.well-known/openid-configuration") as reply:
+        assert reply.content_type == "application/json"
+        metadata = await reply.json()
+
+    assert metadata["issuer"] == provider.url
+    assert {"openid"} <= set(metadata["scopes_supported"])
+    assert "code" in metadata["response_types_supported"]
+    assert "public" in metadata["subject_types_supported"]
+    assert "RS256" in metadata["id_token_signing_alg_values_supported"]
+    assert metadata["require_pushed_authorization_requests"] is False
+    assert not [name for name, value in metadata.items() if value in ("", [], None)]
+    assert all(value.startswith(provider.url) for name, value in metadata.items() if name.endswith(("_endpoint", "_uri")))
+
+
+async def test_the_oauth_document_leaves_the_openid_members_out(provider, session):
+    async with session.get(f"{provider.url}/.well-known/oauth-authorization-server") as reply:
+        metadata = await reply.json()
+
+    assert metadata["issuer"] == provider.url
+    assert not {"userinfo_endpoint", "subject_types_supported", "claims_supported"} & metadata.keys()
+
+
+async def test_oidcc_jwks_holds_public_keys_with_their_names(provider, session):
+    async with session.get(f"{provider.url}/jwks") as reply:
+        found = await reply.json(content_type=None)
+
+    KeySet.import_key_set(found)
+    assert {key["alg"] for key in found["keys"]} >= {"ES256"}
+    assert all({"kid", "use", "alg", "kty"} <= key.keys() and "d" not in key for key in found["keys"])
+    assert len({key["kid"] for key in found["keys"]}) == len(found["keys"])
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks"])
+async def test_documents_are_cached_by_their_etag_and_open_to_scripts(provider, session, path):
+    async with session.get(provider.url + path) as reply:
+        tag = reply.headers["ETag"]
+        assert reply.headers["Access-Control-Allow-Origin"] == "*"
+        assert "max-age" in reply.headers["Cache-Control"]
+    async with session.get(provider.url + path, headers={"If-None-Match": tag}) as again:
+        assert (again.status, await again.read()) == (304, b"")
+    async with session.head(provider.url + path) as head:
+        assert head.status == 200
