@@ -1,4 +1,4 @@
-"""Kills around the rotation of signing keys and of the cluster key, and around the other admin writes: F-rows on I6, I7 and I8.
+"""Kills around the rotation of signing keys and of the cluster key, and around the other admin writes: I6, I7 and I8 hold.
 
 An administrator rotates, revokes, registers and deletes, and writes down what was acknowledged. The service is killed at every step.
 """
@@ -165,14 +165,14 @@ def b64url(value: bytes) -> str:
 
 
 @pytest.mark.timeout(300)
-async def test_f05_a_spread_of_kills_around_keys_loses_nothing_that_was_acknowledged(database_url, tmp_path, record_property):
+async def test_a_spread_of_kills_around_keys_loses_nothing_that_was_acknowledged(database_url, tmp_path, record_property):
     record_property("figures", await kill(database_url, tmp_path, SPREAD))
 
 
 @ALL
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("point", POINTS)
-async def test_f05_two_hundred_kills_around_keys_at_each_point(database_url, tmp_path, record_property, point):
+async def test_two_hundred_kills_around_keys_at_each_point(database_url, tmp_path, record_property, point):
     chosen = random.Random(point)
     record_property("figures", await kill(database_url, tmp_path, [(point, chosen.randint(1, 9)) for _ in range(KILLS)]))
 
