@@ -39,7 +39,9 @@ async def test_idp_187_a_person_signs_in_consents_and_the_client_gets_a_code(des
     assert tokens.json["scope"] == "openid profile"
 
 
-async def test_a_remembered_consent_is_not_asked_again(desk, app, cookie):
+async def test_a_remembered_consent_is_not_asked_again(open_idp, register_app, database_url):
+    desk = await open_idp(database={"url": database_url})
+    app, cookie = await register_app(desk), await desk.cookie("alice")
     await app.allowed(cookie)
 
     again = await app.ask(cookie)

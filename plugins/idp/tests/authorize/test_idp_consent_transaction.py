@@ -106,7 +106,10 @@ async def test_s070_a_second_session_of_the_same_person_is_another_session(desk,
 
 async def test_nothing_pending_is_404_and_no_session_401(desk, cookie):
     assert (await desk.get("/api/auth/consent", cookie=cookie)).status == 404
-    assert (await desk.get("/api/auth/consent")).status == 401
+    answer = await desk.get("/api/auth/consent")
+    assert (answer.status, answer.json["error"]) == (401, "unauthenticated")
+    page = await desk.get("/api/auth/consent", headers={"Accept": "text/html"})
+    assert (page.status, "<h1>You are not signed in</h1>" in page.text) == (401, True)
 
 
 async def test_without_an_id_the_newest_is_shown_and_one_answer_counts(desk, app, cookie):
@@ -131,7 +134,9 @@ async def test_s013_a_consent_is_answered_once(desk, app, cookie):
     assert len(await desk.rows(t.code)) == 1
 
 
-async def test_s022_fifty_parallel_approvals_give_one_code(desk, app, cookie):
+async def test_s022_fifty_parallel_approvals_give_one_code(open_idp, register_app, database_url):
+    desk = await open_idp(database={"url": database_url})
+    app, cookie = await register_app(desk), await desk.cookie("alice")
     _, fields = await app.consent_of(cookie)
 
     answers = await asyncio.gather(*(app.decide(cookie, fields) for _ in range(PARALLEL)))

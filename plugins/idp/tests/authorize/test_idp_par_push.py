@@ -63,7 +63,9 @@ async def test_reloads_before_the_sign_in_work(desk, app, cookie):
     assert (answers[1].status, answers[1].json["error"]) == (400, "invalid_request_uri")
 
 
-async def test_s020_fifty_at_once_give_one_code(desk, app, cookie):
+async def test_s020_fifty_at_once_give_one_code(open_idp, register_app, database_url):
+    desk = await open_idp(database={"url": database_url})
+    app, cookie = await register_app(desk), await desk.cookie("alice")
     await app.allowed(cookie)
     pushed = await app.push()
 

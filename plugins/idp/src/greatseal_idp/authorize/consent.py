@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from greatseal.api.clients import Client
-from greatseal.api.http import Call, Reply, Route, Session
-from greatseal.api.identity import AccessDenied, SessionCaller, SessionView
-from greatseal.api.problems import BadRequest, NotFound, Problem
+from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.api.identity import AccessDenied, SessionView
+from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticated
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.parts import Parts
@@ -20,7 +20,9 @@ from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.pages.forms import Forms, media_type
 from greatseal_idp.pages.render import form_sources, wants_html
 from greatseal_idp.scopes import Scope
+from greatseal_idp.sessions.schemes import OwnOrigin
 
+PATH = "/api/auth/consent"
 LINKS = ("logo_uri", "client_uri", "policy_uri", "tos_uri")
 
 
@@ -35,37 +37,41 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class ConsentEndpoint:
     """``GET`` and ``POST /api/auth/consent``."""
 
-    def __init__(self, provider: Parts, authorize: AuthorizeEndpoint, forms: Forms) -> None:
+    def __init__(self, provider: Parts, authorize: AuthorizeEndpoint, forms: Forms, origin: OwnOrigin) -> None:
         self._provider = provider
         self._pages = provider.pages
         self._authorize = authorize
         self._forms = forms
+        self._origin = origin
 
     def routes(self) -> list[Route]:
+        signed_in = Handler("a session is needed; a browser whose session has ended is shown a page")
+        types = (FORM, "application/json")
         return [
-            Route("GET", "/api/auth/consent", self.show, auth=Session(), summary="The consent that waits, as page or JSON."),
-            Route(
-                "POST",
-                "/api/auth/consent",
-                self.decide,
-                auth=Session(),
-                content_types=(FORM, "application/json"),
-                summary="Approve or deny it.",
-            ),
+            Route("GET", PATH, self.show, auth=signed_in, summary="The consent that waits, as page or JSON."),
+            Route("POST", PATH, self.decide, auth=signed_in, content_types=types, summary="Approve or deny it."),
         ]
 
     async def show(self, call: Call) -> Reply:
         try:
             refuse_repeated(call.query)
-            return await self._show(call, call.caller_as(SessionCaller).session)
+            return await self._show(call, await self._session(call))
         except Problem as problem:
             return self._pages.refusal(call, problem)
 
     async def decide(self, call: Call) -> Reply:
         try:
-            return await self._decide(call, call.caller_as(SessionCaller).session)
+            return await self._decide(call, await self._session(call))
         except Problem as problem:
             return self._pages.refusal(call, problem)
+
+    async def _session(self, call: Call) -> SessionView:
+        """As the rule Session does it."""
+        session = await self._provider.login.session(call)
+        if session is None:
+            raise Unauthenticated("there is no session; start again at the application")
+        self._origin.check(call)
+        return session
 
     async def _show(self, call: Call, session: SessionView) -> Reply:
         consent_id, waiting = await self._pending(call.query.get("consent_id"), session)

@@ -40,7 +40,7 @@ class Front:
         authorize = AuthorizeEndpoint(host, provider)
         self._authorize = authorize
         self._par = ParEndpoint(provider, authorize)
-        self._consent = ConsentEndpoint(provider, authorize, forms)
+        self._consent = ConsentEndpoint(provider, authorize, forms, provider.sessions.origin)
         self._login = LoginPages(
             host, login=provider.login, clients=provider.clients, pages=provider.pages, forms=forms, authorize=authorize
         )

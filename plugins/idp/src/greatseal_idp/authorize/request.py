@@ -63,7 +63,10 @@ class Addressee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request that was checked. ``scopes`` are cut to the client's; ``hinted`` is the subject of its id_token_hint."""
+    """A request that was checked. ``scopes`` are cut to the client's; ``hinted`` is the subject of its id_token_hint.
+
+    ``acr_values`` is a wish (OpenID Connect Core s3.1.2.1), and every sign-in already gives the best acr that it can.
+    """
 
     to: Addressee
     scopes: tuple[str, ...]
@@ -73,7 +76,6 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     max_age: int | None = None
     hinted: str | None = None
     login_hint: str | None = None
-    acr_values: tuple[str, ...] = ()
     claims: Mapping[str, Any] | None = None
 
     @property
@@ -143,7 +145,6 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, setting
         prompt=_prompt(parameters.get("prompt", "")),
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
-        acr_values=_words(parameters.get("acr_values", "")),
         claims=_claims(parameters.get("claims")),
     )
 

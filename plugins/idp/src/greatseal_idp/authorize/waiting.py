@@ -25,6 +25,8 @@ SIGN_IN_TTL = 3600 * SECOND
 """How long a request waits for the person to sign in."""
 KEPT = 2 * SIGN_IN_TTL
 """A pushed request is used up when the code is issued, which may be long after it was presented in time."""
+SWEPT = 500
+"""How many rows one transaction deletes: others wait for it."""
 URN = "urn:ietf:params:oauth:request_uri:"
 
 _NEW = insert(t.authorization).values({column.name: param(column.name) for column in t.authorization.columns})
@@ -42,7 +44,8 @@ _CONSUME = (
     .where(t.authorization.c.digest == param("handle"), t.authorization.c.used_at.is_(None))
     .values(used_at=param("moment"))
 )
-_SWEEP = delete(t.authorization).where(t.authorization.c.expires_at <= param("before"))
+_OLD = select(t.authorization.c.digest).where(t.authorization.c.expires_at <= param("before")).limit(SWEPT)
+_SWEEP = delete(t.authorization).where(t.authorization.c.digest.in_(_OLD))
 
 
 class InvalidRequestUri(BadRequest):
@@ -106,7 +109,8 @@ class WaitingRequests:
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
-        await self._host.db.write(lambda tx: tx.run(_SWEEP, before=tx.now - KEPT))
+        while await self._host.db.write(lambda tx: tx.count(_SWEEP, before=tx.now - KEPT)) == SWEPT:
+            pass
 
     def _insert(self, tx: Tx, kind: str, handle: str, kept: Kept, session: SessionView | None) -> None:
         tx.run(
