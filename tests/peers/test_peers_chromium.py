@@ -12,7 +12,7 @@ from aiohttp import web
 from rig.browser import CHROMIUM, Page, chromium
 
 from greatseal.testing.service import Service, document, serve
-from greatseal_users_file.file import add
+from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from rig.browser import Page, chromium
 
 from greatseal.testing.service import document, serve
-from greatseal_users_file.file import add
+from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
 PERMISSIONS = ["clients:*", "keys:read", "users:read", "audit:read"]

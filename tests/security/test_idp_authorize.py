@@ -16,7 +16,7 @@ import pytest
 from yarl import URL
 
 from greatseal.testing.service import Service, document, serve
-from greatseal_users_file.file import add
+from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"
 CALLBACK = "https://app.example/callback"

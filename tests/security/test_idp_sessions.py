@@ -14,7 +14,7 @@ import pytest
 
 from greatseal.api.http import Permission, Session
 from greatseal.testing.service import Service, document, serve
-from greatseal_users_file.file import add
+from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"
 PEOPLE = ("ann", "ben", "admin")

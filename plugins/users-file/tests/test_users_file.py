@@ -9,10 +9,11 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import AccountState, Tier
 from greatseal.api.identity import Authenticated, Denied, NotMine, Password
 from greatseal.api.problems import StartProblem
-from greatseal_users_file import file as users_file
+from greatseal_users_file import edit as users_file
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
 from greatseal_users_file.file import UsersFile
+from greatseal_users_file.hashing import HASHER
 from greatseal_users_file.password import FilePassword
 from greatseal_users_file.people import read
 
@@ -176,7 +177,7 @@ def test_the_commands_add_list_and_change(config, path):
     assert "is there already" in again.output
     assert "at least 8" in short.output
     assert "Dora D" in listed.output
-    assert users_file.HASHER.verify(read(path.read_bytes()).users["dora"].password, "another one")
+    assert HASHER.verify(read(path.read_bytes()).users["dora"].password, "another one")
     assert "another one" not in path.read_text()
 
 

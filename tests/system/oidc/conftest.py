@@ -9,7 +9,7 @@ from system.oidc.relying import CALLBACK, LOGGED_OUT, PASSWORD, USER, Browser, R
 
 from greatseal.clock import SystemClock
 from greatseal.testing import FakeClock
-from greatseal_users_file import file as users_file
+from greatseal_users_file import edit as users_file
 
 MakeParty = Callable[..., Awaitable[RelyingParty]]
 SECRET = "a-secret-of-forty-characters-0123456789a"

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from greatseal_users_file import file
 from greatseal_users_file.people import People, read
 
 CONFIG = click.option(
@@ -36,9 +35,11 @@ def users() -> None:
 @click.option("--group", "groups", multiple=True, help="A group; may be given again.")
 def add(config: Path, username: str, name: str | None, email: str | None, groups: tuple[str, ...]) -> None:
     """Add a user; the password is asked for, or read from standard input."""
+    from greatseal_users_file import edit
+
     path = _file(config)
     try:
-        file.add(path, username, _password(), display_name=name, email=email, groups=groups)
+        edit.add(path, username, _password(), display_name=name, email=email, groups=groups)
     except ValueError as error:
         _fail(str(error))
     click.echo(f"{username} was added to {path}")
@@ -49,9 +50,11 @@ def add(config: Path, username: str, name: str | None, email: str | None, groups
 @click.argument("username")
 def passwd(config: Path, username: str) -> None:
     """Set a new password, asked for or read from standard input."""
+    from greatseal_users_file import edit
+
     path = _file(config)
     try:
-        file.change_password(path, username, _password())
+        edit.change_password(path, username, _password())
     except (OSError, ValueError) as error:
         _fail(str(error))
     click.echo(f"the password of {username} is changed")

@@ -4,7 +4,8 @@ from argon2.exceptions import VerificationError
 
 from greatseal.api.identity import Attempted, Authenticated, Authenticator, Denied, LoginContext, NotMine, Password
 from greatseal.host import Blocking
-from greatseal_users_file.file import HASHER, UsersFile
+from greatseal_users_file.file import UsersFile
+from greatseal_users_file.hashing import HASHER
 
 
 class FilePassword(Authenticator[Password]):
