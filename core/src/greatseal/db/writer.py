@@ -5,6 +5,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,9 @@ from greatseal.db.transaction import Writing
 from greatseal.host import Clock
 
 GROUP = 256
+TURN = 0.002
+"""Seconds for which the event loop lets the writer work alone. Two threads that both want the interpreter spend a tenth of the time on
+passing its lock to and fro, because every SQLite call gives it away."""
 WAITING = 4096
 """Functions that may wait before callers are refused: about a quarter of a second of work."""
 IDLE = 2.0
@@ -57,7 +61,12 @@ class Writer:
         self._node_id = node_id
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._waiting: deque[Call] = deque()
+        self._at_work = False
+        """A group was handed over, or is about to be; its delivery hands over the next one. Only the event loop looks at it."""
+        self._groups: SimpleQueue[list[Call] | None] = SimpleQueue()
+        self._turn = threading.Lock()
+        """The loop takes it and waits for it once more; the thread releases it before its COMMIT, which needs no interpreter."""
         self._connection: sqlite3.Connection | None = None
         self._stopping = False
         self._lock = FileLock(path)
@@ -68,49 +77,61 @@ class Writer:
         """Hand the function over and wait for its commit."""
         if self._stopping:
             raise Unavailable("the service stops")
-        if self._queue.qsize() >= WAITING:
+        if len(self._waiting) >= WAITING:
             raise Unavailable("too many writes are waiting", retry_after=1)
         call = Call(fn, args, kwargs, self._loop.create_future())
-        self._queue.put(call)
+        self._waiting.append(call)
+        if not self._at_work:
+            self._at_work = True
+            self._loop.call_soon(self._hand_over)  # after what else is ready to run, so that its writes come along
         return await call.future
 
     async def close(self) -> None:
         """Write what waits, then end the thread."""
         self._stopping = True
-        self._queue.put(None)
+        while group := self._next_group():
+            self._groups.put(group)
+        self._groups.put(None)
         await asyncio.to_thread(self._thread.join)
         self._lock.close()
 
+    def _next_group(self) -> list[Call]:
+        """What waits, as far as somebody still wants it and a group can hold it."""
+        group: list[Call] = []
+        while self._waiting and len(group) < GROUP:
+            call = self._waiting.popleft()
+            if not call.future.cancelled():
+                group.append(call)
+        return group
+
+    def _hand_over(self) -> None:
+        """Give the thread its next group and the time to run its functions. Who blocks in one holds up the loop for TURN, no longer."""
+        group = self._next_group()
+        self._at_work = bool(group)
+        if group:
+            self._turn.acquire(blocking=False)
+            self._groups.put(group)
+            self._turn.acquire(timeout=TURN)
+
+    def _written(self, group: list[Call]) -> None:
+        self._delivery.deliver(group)
+        self._hand_over()
+
     def _work(self) -> None:
-        more, written = True, False
-        while more:
+        written = False
+        while True:
             try:
-                first = self._queue.get(timeout=IDLE if written else None)
+                group = self._groups.get(timeout=IDLE if written else None)
             except Empty:
                 self._checkpoint()
                 written = False
                 continue
-            group, more = self._waiting(first)
-            if group:
-                self._write_group(group)
-                written = True
-                self._loop.call_soon_threadsafe(self._delivery.deliver, group)
+            if group is None:
+                break
+            self._write_group(group)
+            written = True
+            self._loop.call_soon_threadsafe(self._written, group)
         self._disconnect()
-
-    def _waiting(self, first: Call | None) -> tuple[list[Call], bool]:
-        """The next group, and whether to go on after it."""
-        group: list[Call] = []
-        call = first
-        while call is not None:
-            if not call.future.cancelled():
-                group.append(call)
-            if len(group) == GROUP:
-                return group, True
-            try:
-                call = self._queue.get_nowait()
-            except Empty:
-                return group, True
-        return group, False
 
     def _write_group(self, group: list[Call]) -> None:
         """Write all of it together; when SQLite gave the group up, each alone. Whatever happens, every call has an outcome then."""
@@ -133,8 +154,10 @@ class Writer:
         try:
             faults.point("db.begun")
             for call in calls:
-                self._attempt(connection, call)
+                self._attempt(connection, call, alone=len(calls) == 1)
             faults.point("db.commit")
+            if self._turn.locked():
+                self._turn.release()
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError, RolledBack) as error:
             for call in calls:
@@ -147,22 +170,24 @@ class Writer:
             call.settled = True
         return True
 
-    def _attempt(self, connection: sqlite3.Connection, call: Call) -> None:
-        """Run the function in a savepoint, so that its failure is its own."""
-        connection.execute("SAVEPOINT call")
+    def _attempt(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
+        """Run the function so that its failure is its own: in a savepoint, unless it has the transaction to itself."""
+        if not alone:
+            connection.execute("SAVEPOINT call")
         try:
-            self._run(connection, call)
+            self._run(connection, call, alone=alone)
         except BaseException as error:  # noqa: BLE001 - the caller gets it; the writer and the others go on
-            undo(connection, error)
+            undo(connection, error, alone=alone)
             call.fail(outcome(error))
-        connection.execute("RELEASE call")
+        if not alone:
+            connection.execute("RELEASE call")
 
-    def _run(self, connection: sqlite3.Connection, call: Call) -> None:
+    def _run(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
         tx = Writing(connection.execute, self._statements, self._clock.now(), self._node_id)
         try:
             result = tx.perform(call.fn, call.args, call.kwargs)
         except Refuse as refusal:
-            undo(connection, refusal)
+            undo(connection, refusal, alone=alone)
             Writing(connection.execute, self._statements, tx.now, self._node_id).audit_all(refusal.audit)
             call.fail(refusal.problem)
         else:
@@ -210,11 +235,15 @@ class FileLock:
         os.close(self._file)
 
 
-def undo(connection: sqlite3.Connection, error: BaseException) -> None:
-    """Back to the savepoint, unless SQLite has already given up the whole transaction."""
+def undo(connection: sqlite3.Connection, error: BaseException, *, alone: bool) -> None:
+    """Back to before the function, unless SQLite has already given up the whole transaction."""
     if not connection.in_transaction:
         raise RolledBack(str(error)) from error
-    connection.execute("ROLLBACK TO call")
+    if alone:
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
+    else:
+        connection.execute("ROLLBACK TO call")
 
 
 OUTAGES = frozenset(
