@@ -3,9 +3,9 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,12 @@ class SqliteDatabase(DatabaseImpl):
 
     def _select(self, connection: sqlite3.Connection, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         tx = Reading(connection.execute, self._statements, self._clock.now(), self.node_id)
-        with snapshot(connection):
+        connection.execute("BEGIN")  # every select sees one state
+        try:
             return tx.perform(fn, args, kwargs)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     async def close(self) -> None:
         await self._writer.close()
@@ -117,17 +121,6 @@ class SqliteDatabase(DatabaseImpl):
         for connection in (self._reader, *self._scanners):
             if connection is not None:
                 connection.close()
-
-
-@contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Every select in it sees one state."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 @asynccontextmanager
