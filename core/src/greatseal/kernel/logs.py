@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import IO, Any
 
@@ -24,7 +23,7 @@ def configure(*, level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             redact,
-            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(serializer=_json),
+            structlog.dev.ConsoleRenderer() if terminal else json_line,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=_Lossy(sys.stderr))  # type: ignore[arg-type]  # write and flush are all it uses
@@ -41,6 +40,8 @@ def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mu
             continue
         if _is_secret(key):
             event[key] = "[hidden]"
+        elif isinstance(value, str) and value.isprintable():
+            continue
         elif key == "exception" and isinstance(value, str):
             event[key] = "\n".join(map(printable, value.split("\n")))
         else:
@@ -67,7 +68,8 @@ def _is_secret(key: str) -> bool:
     return any(word in key.lower() for word in SECRET_WORDS)
 
 
-def _json(event: object, **_options: object) -> bytes:
+def json_line(_logger: object, _method: str, event: MutableMapping[str, Any]) -> bytes:
+    """The event as one JSON object."""
     try:
         return orjson.dumps(event)
     except TypeError:  # an integer of more than 64 bits
@@ -81,12 +83,16 @@ class _Lossy:
         self._stream = stream
 
     def write(self, text: Any) -> None:
-        with suppress(OSError):
+        try:
             self._stream.write(text)
+        except OSError:
+            return
 
     def flush(self) -> None:
-        with suppress(OSError):
+        try:
             self._stream.flush()
+        except OSError:
+            return
 
 
 def printable(text: str) -> str:
