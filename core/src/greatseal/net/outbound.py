@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from greatseal import __version__
@@ -211,11 +212,35 @@ class _Gate(AbstractResolver):
         return socket.socket(family, kind, protocol)
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Connects to the address of the gate. Without TLS by the loop itself, which costs half of a socket that is handed to it.
+
+    ``_create_connection`` is what aiohttp's own connectors override.
+    """
+
+    def __init__(self, gate: _Gate, tls: ssl.SSLContext | bool) -> None:
+        super().__init__(
+            resolver=gate, socket_factory=gate.socket, use_dns_cache=False, force_close=True, ssl=tls, happy_eyeballs_delay=None
+        )
+        self._gate = gate
+
+    async def _create_connection(self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout) -> ResponseHandler:
+        if req.is_ssl():
+            return await super()._create_connection(req, traces, timeout)
+        try:
+            async with asyncio.timeout(timeout.sock_connect):
+                assert req.url.port  # _check_hop has seen it
+                _, protocol = await self._loop.create_connection(self._factory, self._gate.address, req.url.port)
+        except OSError as error:
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise  # aiohttp makes a ConnectionTimeoutError of it
+            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
+        return protocol
+
+
 def _session(gate: _Gate, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> aiohttp.ClientSession:
     # A session of its own costs 30 us and shares nothing with anybody.
-    connector = aiohttp.TCPConnector(
-        resolver=gate, socket_factory=gate.socket, use_dns_cache=False, force_close=True, ssl=tls, happy_eyeballs_delay=None
-    )
+    connector = _Connector(gate, tls)
     return aiohttp.ClientSession(
         connector=connector,
         headers={"User-Agent": f"greatseal/{__version__}", "Accept-Encoding": "identity", **headers},
