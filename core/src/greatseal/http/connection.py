@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from multidict import CIMultiDictProxy
@@ -70,9 +71,14 @@ class TrustedProxies:
 def peer_of(peername: object) -> str:
     """The address in what the transport calls the peer: an IP address without scope, or ``unix``."""
     if isinstance(peername, tuple) and peername and isinstance(peername[0], str):
-        address = _address(peername[0])
-        return str(address) if address is not None else peername[0]
+        return _canonical(peername[0])
     return UNIX
+
+
+@lru_cache(4096)
+def _canonical(text: str) -> str:
+    address = _address(text)
+    return text if address is None else str(address)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
