@@ -16,6 +16,10 @@ RESERVED = frozenset(
 """Claims that say something about a token or a sign-in: no scope and no provider sets them."""
 
 
+COMBINATIONS = 1_000
+"""Sets of scopes whose claims are remembered."""
+
+
 class Scoped(Protocol):
     """Where scope definitions are."""
 
@@ -28,13 +32,15 @@ class Claims:
     def __init__(self, host: Host, scopes: Scoped) -> None:
         self._host = host
         self._scopes = scopes
+        self._definitions: Mapping[str, Scope] = {}
+        self._released: dict[tuple[str, ...], frozenset[str]] = {}
 
     async def of(self, subject: str, scopes: Iterable[str], wanted: Iterable[str] = ()) -> dict[str, Any]:
         """The claims that ``scopes`` release and those ``wanted`` by name, as far as they have a value.
 
         Raises DirectoryUnavailable: no reply with claims missing.
         """
-        missing = {*(await self.released(scopes)), *wanted} - RESERVED
+        missing = (await self.released(scopes)).union(wanted) - RESERVED
         found: dict[str, Any] = {}
         for provider in self._host.components(ClaimsProvider).values():
             asked = provider.claims & missing
@@ -48,14 +54,21 @@ class Claims:
     async def released(self, scopes: Iterable[str]) -> frozenset[str]:
         """The names of the claims that the scopes release."""
         definitions = await self._scopes.all()
-        return frozenset(claim for scope in scopes if scope in definitions for claim in definitions[scope].claims)
+        if definitions is not self._definitions or len(self._released) > COMBINATIONS:
+            self._definitions, self._released = definitions, {}
+        key = tuple(scopes)
+        found = self._released.get(key)
+        if found is None:
+            found = frozenset(claim for scope in key if scope in definitions for claim in definitions[scope].claims) - RESERVED
+            self._released[key] = found
+        return found
 
     async def requested(self, parameter: Mapping[str, Any] | None, member: str, scopes: Iterable[str]) -> tuple[str, ...]:
         """The names in a member of the ``claims`` parameter (s5.5), of those that ``scopes``, the client's, could release."""
-        asked = (parameter or {}).get(member)
-        if not isinstance(asked, Mapping):
+        asked = parameter.get(member) if parameter else None
+        if not isinstance(asked, Mapping) or not asked:
             return ()
-        return tuple(sorted((await self.released(scopes)).intersection(asked) - RESERVED))
+        return tuple(sorted((await self.released(scopes)).intersection(asked)))
 
     def supported(self) -> frozenset[str]:
         """All that the providers may ever give, for the discovery document."""

@@ -18,6 +18,8 @@ from greatseal_idp.token.refresh_tokens import RefreshToken, RefreshTokens
 from greatseal_idp.token.revoked import Revocations
 
 SECOND = 1_000_000
+GRANTS = 5_000
+"""Families whose unchanging part is remembered: about 1 kB each."""
 
 _NEW = t.family.insert().values({column.name: param(column.name) for column in t.family.columns})
 _BY_ID = select(t.family).where(t.family.c.id == param("family"))
@@ -46,8 +48,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None when no ID token was ordered."""
 
 
-class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A family as it is stored. Moments are microseconds; ``ends_at`` is the earlier of its two ends."""
+class FamilyGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What never changes of a family. Moments are microseconds."""
 
     id: str
     client_id: str
@@ -55,11 +57,16 @@ class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     scopes: tuple[str, ...]
     held: Held
+    created_at: int
+    expires_at: int
+
+
+class FamilyRecord(FamilyGrant, frozen=True, kw_only=True):
+    """A family as it is stored now. ``ends_at`` is the earlier of its two ends."""
+
     generation: int
     rotated_at: int
-    created_at: int
     ends_at: int
-    expires_at: int
     revoked: bool
 
     def is_live(self, now: int) -> bool:
@@ -75,6 +82,7 @@ class FamiliesImpl:
         self._host = host
         self._revocations = revocations
         self._tokens = RefreshTokens(host)
+        self._grants = host.changes.cache(t.family.name, _grant, size=GRANTS)
         self._idle = settings.refresh_idle_ttl * SECOND
         self._absolute = settings.refresh_absolute_ttl * SECOND
         self._grace = settings.refresh_grace_seconds * SECOND
@@ -112,35 +120,47 @@ class FamiliesImpl:
         """What the text of a refresh token says, None when it is none of ours."""
         return await self._tokens.read(token)
 
+    async def granted(self, id: str) -> FamilyGrant | None:
+        """What a family was opened for, from memory; None when there is none or it is known to be revoked."""
+        await self._revocations.load()
+        return None if self._revocations.any((f"family {id}",)) else await self._grants.get(id)
+
     def find(self, tx: Tx, id: str) -> FamilyRecord | None:
-        """The family of that id."""
+        """The family as it is now."""
         row = tx.one(_BY_ID, family=id)
         return None if row is None else _record(row)
 
-    def rotate(self, tx: Tx, token: RefreshToken, client_id: str, expires_at: int) -> Family | None:
-        """Make the successor of the current token current. None when ``token`` is not the current one of a live family of the client."""
+    def rotate(self, tx: Tx, token: RefreshToken, family: FamilyGrant) -> Family | None:
+        """Make the successor of the current token current. None when ``token`` is not the current one of a live family."""
         rotated = tx.count(
             _ROTATE,
-            family=token.family,
-            owner=client_id,
+            family=family.id,
+            owner=family.client_id,
             presented=token.generation,
             next=token.generation + 1,
             moment=tx.now,
-            idle_end=min(tx.now + self._idle, expires_at),
+            idle_end=min(tx.now + self._idle, family.expires_at),
         )
         if not rotated:
             return None
         return Family(id=token.family, refresh_token=self._tokens.write(tx, token.family, token.generation + 1))
 
-    def is_retry(self, record: FamilyRecord, token: RefreshToken, now: int) -> bool:
-        """Whether the token before the current one comes again within `[tokens] refresh_grace_seconds` (ruling R50)."""
-        return token.generation + 1 == record.generation and now < record.rotated_at + self._grace
-
-    def repeated(self, tx: Tx, record: FamilyRecord, token: RefreshToken) -> Family | None:
-        """The current token once more, for a retry; None when it is none."""
-        if not self.is_retry(record, token, tx.now):
+    def repeated(self, tx: Tx, token: RefreshToken) -> Family | None:
+        """The successor once more, for a retry of the token before the current one within the grace (ruling R50); None when it is none."""
+        record = self.find(tx, token.family)
+        if record is None or not record.is_live(tx.now) or not self._is_retry(record, token, tx.now):
             return None
         return Family(id=record.id, refresh_token=self._tokens.write(tx, record.id, record.generation))
+
+    def is_replay(self, tx: Tx, token: RefreshToken) -> bool:
+        """Whether the token of a live family was superseded, and is no retry."""
+        record = self.find(tx, token.family)
+        if record is None or not record.is_live(tx.now):
+            return False
+        return token.generation != record.generation and not self._is_retry(record, token, tx.now)
+
+    def _is_retry(self, record: FamilyRecord, token: RefreshToken, now: int) -> bool:
+        return token.generation + 1 == record.generation and now < record.rotated_at + self._grace
 
     def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
         row = tx.one(_END, family=id, moment=tx.now)
@@ -206,6 +226,15 @@ _LIVE_OF: Mapping[frozenset[str], Executable] = dict(
 
 
 _HELD = msgspec.json.Decoder(Held)
+_UNCHANGING = FamilyGrant.__struct_fields__
+
+
+def _grant(tx: Tx, id: str) -> FamilyGrant | None:
+    row = tx.one(_BY_ID, family=id)
+    if row is None:
+        return None
+    record = _record(row)
+    return FamilyGrant(**{name: getattr(record, name) for name in _UNCHANGING})
 
 
 def _record(row: Row) -> FamilyRecord:

@@ -6,6 +6,7 @@ The algorithms of both kinds can be chosen by the client: ``access_token_signed_
 """
 
 import base64
+import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -104,7 +105,7 @@ class Issuer:
             "client_id": granted.client_id,
             "iat": now,
             "exp": expires,
-            "jti": self._jti_start + self._host.handles.new_id(),
+            "jti": self._jti_start + _uuid(),
             "scope": " ".join(granted.scopes),
         }
         if granted.authentication is not None:
@@ -141,6 +142,12 @@ class Issuer:
         if order.nonce is not None:
             claims["nonce"] = order.nonce
         return await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))
+
+
+def _uuid() -> str:
+    """A random UUID (RFC 9562 s5.4), a few microseconds faster than the standard library's."""
+    text = secrets.token_hex(16)
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
 def at_hash(access_token: str) -> str:

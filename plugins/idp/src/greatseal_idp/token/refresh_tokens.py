@@ -8,6 +8,7 @@ import base64
 import hmac
 import secrets
 import uuid
+from hashlib import blake2b
 
 import msgspec
 from sqlalchemy import select
@@ -87,4 +88,5 @@ def _name(node: str) -> str:
 
 
 def _mac(key: bytes, node: str, content: bytes) -> bytes:
-    return hmac.digest(key, b"refresh\0" + node.encode() + b"\0" + content, "sha256")
+    # Keyed BLAKE2b (RFC 7693 s2.9): unlike HMAC it does not give up the interpreter lock for its microsecond.
+    return blake2b(node.encode() + b"\0" + content, key=key, digest_size=32, person=b"refresh token").digest()

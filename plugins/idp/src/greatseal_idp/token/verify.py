@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from greatseal.api.keys import KeyRing
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
 from greatseal.api.tokens import AccessToken, Authentication, GrantQuestion, SubjectToken
@@ -50,6 +51,7 @@ class TokensImpl:
         self._revocations = revocations
         self._opaque = OpaqueTokens(host)
         self._verified: OrderedDict[bytes, Verified] = OrderedDict()
+        self._rings: tuple[KeyRing, ...] = ()
 
     async def access(self, token: str) -> AccessToken | None:
         found = await self.verified(token)
@@ -110,8 +112,13 @@ class TokensImpl:
 
     def _is_key(self, kid: str) -> bool:
         """Whether the key was not revoked since it verified."""
-        rings = (self._host.keys.ring(f"oidc:{alg}") for alg in ALGORITHMS)
-        return any(signer.info.kid == kid for ring in rings for signer in ring.all())
+        if not self._rings:
+            self._rings = tuple(self._host.keys.ring(f"oidc:{alg}") for alg in ALGORITHMS)
+        for ring in self._rings:
+            for signer in ring.all():
+                if signer.info.kid == kid:
+                    return True
+        return False
 
     async def _access_subject(self, token: str) -> SubjectToken | None:
         found = await self.verified(token)

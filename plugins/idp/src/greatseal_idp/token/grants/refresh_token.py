@@ -7,12 +7,12 @@ import msgspec
 from greatseal import faults
 from greatseal.api.clients import Client, ProvenRequest
 from greatseal.api.identity import AccountRefused
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import Family, Grant, Granted, GrantQuestion, IdTokenOrder, InvalidGrant, InvalidScope, Tokens
 from greatseal.host import Host
 from greatseal_idp.clients.methods.none import PublicClient
-from greatseal_idp.token.families import FamiliesImpl, FamilyRecord
+from greatseal_idp.token.families import FamiliesImpl, FamilyGrant
 from greatseal_idp.token.grants.authorization_code import remaining
 from greatseal_idp.token.refresh_tokens import RefreshToken
 
@@ -20,16 +20,16 @@ UNKNOWN = "the refresh token is unknown, expired, used or revoked"
 
 
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A refresh. ``record`` is the family as it was read; ``scopes`` are None for a token that was not current then."""
+    """A refresh. ``scopes`` are those of the new access token, None for a replay that may not even be asked for."""
 
     token: RefreshToken
-    record: FamilyRecord
+    family: FamilyGrant
     scopes: tuple[str, ...] | None
     cnf: dict[str, str] | None
 
 
 class RefreshTokenGrant(Grant[RefreshRequest]):
-    """Rotates families: one guarded UPDATE, and nothing else is written."""
+    """Rotates families: one guarded UPDATE, and nothing else is read or written."""
 
     grant_type = "refresh_token"
     prepared_as = RefreshRequest
@@ -44,51 +44,51 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
         if "refresh_token" not in form:
             raise BadRequest("refresh_token is required")
         token = await self._families.read(form["refresh_token"])
-        record = await self._host.db.read(self._families.find, token.family) if token else None
-        if token is None or record is None or record.client_id != client.client_id or not record.is_live(self._host.clock.now()):
+        family = await self._families.granted(token.family) if token else None
+        if token is None or family is None or family.client_id != client.client_id:
             raise InvalidGrant(UNKNOWN)
         cnf = request.match.cnf
-        if record.held.cnf is not None and cnf != record.held.cnf and client.token_endpoint_auth_method == PublicClient.method:
+        if family.held.cnf is not None and cnf != family.held.cnf and client.token_endpoint_auth_method == PublicClient.method:
             raise InvalidGrant("the refresh token is bound to another key")
         scopes = None
-        if token.generation == record.generation or self._families.is_retry(record, token, self._host.clock.now()):
-            scopes = await self._permitted(request, record)
-        return RefreshRequest(token=token, record=record, scopes=scopes, cnf=None if cnf is None else dict(cnf))
+        try:
+            scopes = await self._permitted(request, family)
+        except Problem:
+            # A replay ends the family, whatever else is wrong with the request.
+            if not await self._host.db.read(self._families.is_replay, token):
+                raise
+        return RefreshRequest(token=token, family=family, scopes=scopes, cnf=None if cnf is None else dict(cnf))
 
     def owner(self, prepared: RefreshRequest) -> str:
         return prepared.token.node
 
     def redeem(self, tx: Tx, prepared: RefreshRequest) -> Granted | Refused:
-        record, token = prepared.record, prepared.token
-        family = None
+        token = prepared.token
         if prepared.scopes is not None:
-            family = self._families.rotate(tx, token, record.client_id, record.expires_at)
-            if family is not None:
-                tx.after_commit(partial(faults.point, "idp.refresh.rotated"))
-            else:
-                family = self._again(tx, token)
-        if family is None:
-            self._families.revoke(tx, token.family, event_type="refresh_replay")
-            return Refused(InvalidGrant(UNKNOWN))
-        return self._granted(prepared, family)
-
-    def _again(self, tx: Tx, token: RefreshToken) -> Family | None:
-        """The successor that another request has just been given, for a retry. Refuses when the family ended meanwhile."""
-        now = self._families.find(tx, token.family)
-        if now is None or not now.is_live(tx.now):
+            current = self._rotated(tx, prepared) or self._families.repeated(tx, token)
+            if current is not None:
+                return _granted(prepared, prepared.scopes, current)
+        if not self._families.is_replay(tx, token):
             raise Refuse(InvalidGrant(UNKNOWN))
-        return self._families.repeated(tx, now, token)
+        self._families.revoke(tx, token.family, event_type="refresh_replay")
+        return Refused(InvalidGrant(UNKNOWN))
 
-    async def _permitted(self, request: ProvenRequest, record: FamilyRecord) -> tuple[str, ...]:
+    def _rotated(self, tx: Tx, prepared: RefreshRequest) -> Family | None:
+        current = self._families.rotate(tx, prepared.token, prepared.family)
+        if current is not None:
+            tx.after_commit(partial(faults.point, "idp.refresh.rotated"))
+        return current
+
+    async def _permitted(self, request: ProvenRequest, family: FamilyGrant) -> tuple[str, ...]:
         """The scopes of the new access token: those asked for, of those that are left of the family's."""
-        scopes = requested(request, record)
+        scopes = requested(request, family)
         question = GrantQuestion(
             phase="token",
-            subject=record.subject,
+            subject=family.subject,
             client=request.client,
             scopes=frozenset(scopes),
             remote=request.call.remote,
-            amr=record.held.authentication.amr if record.held.authentication else (),
+            amr=family.held.authentication.amr if family.held.authentication else (),
         )
         try:
             permitted = await self._tokens.permitted(question)
@@ -96,32 +96,32 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
             raise InvalidGrant("the account may not sign in", cause=refused.cause) from None
         return tuple(scope for scope in scopes if scope in permitted)
 
-    def _granted(self, prepared: RefreshRequest, family: Family) -> Granted:
-        record, scopes = prepared.record, prepared.scopes
-        assert scopes is not None
-        ordered = record.held.id_token_claims
-        return Granted(
-            subject=record.subject,
-            client_id=record.client_id,
-            scopes=scopes,
-            authentication=record.held.authentication,
-            audiences=record.held.audiences,
-            cnf=prepared.cnf,
-            claims=record.held.claims,
-            # OpenID Connect Core s12.2: no nonce is needed, and none is kept.
-            id_token=None if ordered is None else IdTokenOrder(claims=ordered),
-            family=family,
-        )
+
+def _granted(prepared: RefreshRequest, scopes: tuple[str, ...], current: Family) -> Granted:
+    family = prepared.family
+    ordered = family.held.id_token_claims
+    return Granted(
+        subject=family.subject,
+        client_id=family.client_id,
+        scopes=scopes,
+        authentication=family.held.authentication,
+        audiences=family.held.audiences,
+        cnf=prepared.cnf,
+        claims=family.held.claims,
+        # OpenID Connect Core s12.2: no nonce is needed, and none is kept.
+        id_token=None if ordered is None else IdTokenOrder(claims=ordered),
+        family=current,
+    )
 
 
-def requested(request: ProvenRequest, record: FamilyRecord) -> tuple[str, ...]:
+def requested(request: ProvenRequest, family: FamilyGrant) -> tuple[str, ...]:
     """The ``scope`` of the request, which may narrow and never widen (RFC 6749 s6)."""
     check_offline(request.client)
     asked = request.form.get("scope")
     if asked is None:
-        return remaining(record.scopes, request.client)
+        return remaining(family.scopes, request.client)
     names = tuple(dict.fromkeys(name for name in asked.split(" ") if name))
-    if not set(names) <= set(record.scopes):
+    if not set(names) <= set(family.scopes):
         raise InvalidScope("scope has more than was granted")
     return remaining(names, request.client)
 
