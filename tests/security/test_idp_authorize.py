@@ -319,7 +319,7 @@ async def test_s008_a_parameter_twice(desk, ann, name):
 
 
 @pytest.mark.parametrize("client_id", [None, "", "nobody", "x" * 5000, "' OR 1=1 --", "\x00", "../../x", "é"])
-async def test_s009_b21_an_unknown_client_is_never_redirected(desk, ann, client_id):
+async def test_s009_b21_idp_358_an_unknown_client_is_never_redirected(desk, ann, client_id):
     for changes in ({}, {"response_type": "token"}, {"prompt": "none"}, {"redirect_uri": "https://evil.example/"}):
         for headers in (None, BROWSER):
             answer = await desk.authorize(ann, headers=headers, **{"client_id": client_id, **changes})
@@ -392,7 +392,7 @@ async def answers_of_authorize(desk: Desk, ann: str) -> list[Answer]:
     ]
 
 
-async def test_s014_s015_b17_b24_every_answer_keeps_frames_and_referrers_out(desk, ann):
+async def test_s014_s015_b17_b24_idp_206_every_answer_keeps_frames_and_referrers_out(desk, ann):
     page, _ = await desk.consent(ann)
     login = await desk.ask("GET", "/ui/auth/login")
 

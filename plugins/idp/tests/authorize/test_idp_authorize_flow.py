@@ -10,7 +10,7 @@ from greatseal_idp import tables as t
 MINUTE = 60
 
 
-async def test_idp_187_a_person_signs_in_consents_and_the_client_gets_a_code(desk, app):
+async def test_idp_187_idp_202_a_person_signs_in_consents_and_the_client_gets_a_code(desk, app):
     asked = await app.ask()
     assert asked.status == 303
     assert asked.location.startswith("/ui/auth/login?return_to=%2Fauthorize%3Ftransaction%3Dsi_n1_")
@@ -91,7 +91,7 @@ async def test_a_public_client_of_the_machine_is_asked_about_each_time(desk, reg
     assert (await app.ask(cookie, **asked)).location.startswith("/api/auth/consent")
 
 
-async def test_idp_203_scopes_are_cut_to_those_of_the_client(desk, app, cookie):
+async def test_idp_203_idp_204_scopes_are_cut_to_those_of_the_client(desk, app, cookie):
     page, fields = await app.consent_of(cookie, scope="openid phone unheard-of profile directory.read")
 
     assert "See your name and profile" in page.text

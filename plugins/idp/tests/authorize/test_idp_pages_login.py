@@ -3,7 +3,10 @@
 import re
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
+
+from greatseal.api.directory import AccountState
 
 PAGES = ("/ui/auth/login", "/ui/", "/logout")
 
@@ -266,3 +269,15 @@ async def test_idp_247_idp_248_the_look_is_configured(open_idp, look, policy, ta
 
     assert tag in page.text
     assert policy in page.headers["Content-Security-Policy"]
+
+
+async def test_idp_228_an_expired_password_leads_to_its_change(desk, monkeypatch):
+    alice = msgspec.structs.replace(desk.people.USERS["alice"], state=AccountState(password_expired=True))
+    monkeypatch.setitem(desk.people.USERS, "alice", alice)
+    fields, cookie = await login_form(desk)
+
+    answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
+
+    assert (answer.status, answer.location) == (303, "/login/change-password?username=alice&next=%2Fui%2F")
+    assert "greatseal_change=" in answer.headers["Set-Cookie"]
+    assert "greatseal_session" not in answer.headers.get("Set-Cookie", "")
