@@ -14,7 +14,7 @@ from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
 PERMISSIONS = ["clients:*", "keys:read", "users:read", "audit:read"]
-SIZES = {"wide": (960, 700), "narrow": (390, 760)}
+SIZES = {"wide": (960, 600), "narrow": (390, 700)}
 
 
 async def main(folder: Path) -> None:
@@ -52,7 +52,7 @@ async def main(folder: Path) -> None:
 
 async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
     async def picture(name: str) -> None:
-        await page.picture(folder / f"{name}-{kind}.png")
+        await page.picture(folder / f"{name}-{kind}.png", whole=True)
 
     request = {
         "client_id": client_id,
