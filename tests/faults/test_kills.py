@@ -58,6 +58,6 @@ async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
                 assert await service.start()
             await check_answers(ledger)
             assert await service.end() == {"code": 0}
-    assert len(ledger.certificates) >= len(plan) // 8
+    assert len(ledger.certificates) >= len(plan) // 20
     check(service, ledger)
     return f"{len(plan)} kills, {len(ledger.certificates)} certificates, {len(ledger.accounts)} accounts"
