@@ -3,6 +3,7 @@
 PYTHON ?= python3
 UV = .uv/bin/uv
 SYNC = $(UV) sync --quiet --python $(PYTHON)
+NODE_PEERS = tests/peers/node
 SOURCES = core/src plugins/*/src examples/*/src
 
 export UV_SYSTEM_CERTS = 1
@@ -27,8 +28,13 @@ test-faults: $(UV)
 	@$(SYNC) --all-groups
 	@GREATSEAL_ALL_FAULTS=1 .venv/bin/pytest -n auto tests/faults $(ARGS)
 
-peers:
+peers: $(NODE_PEERS)/node_modules/.package-lock.json
 	@tests/rig/install-debian.sh
+
+$(NODE_PEERS)/node_modules/.package-lock.json: $(NODE_PEERS)/package-lock.json $(UV)
+	@$(SYNC) --all-groups
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" npm ci --prefix $(NODE_PEERS) --silent --ignore-scripts
+	@touch $@
 
 lint: $(UV)
 	@$(SYNC) --all-groups

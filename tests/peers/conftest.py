@@ -2,11 +2,15 @@
 
 import functools
 import http.server
+import importlib
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rig.provider import Person, Provider
 from rig.server import Server
 
 NAMES = ["first.example.test", "second.example.test"]
@@ -21,6 +25,39 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     server = Server(folder, NAMES, database=database)
     with server.running():
         yield server
+
+
+@pytest.fixture
+def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
+    """A running identity provider; the indirect parameter is that of :func:`server`."""
+    database = request.getfixturevalue("postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
+    folder = tmp_path / "provider"
+    folder.mkdir()
+    provider = Provider(folder, database=database)
+    with provider.running():
+        yield provider
+
+
+@pytest.fixture
+def person(provider: Provider) -> Iterator[Person]:
+    """Somebody with a browser who is not signed in yet."""
+    person = Person(provider.issuer)
+    with person.session:
+        yield person
+
+
+@pytest.fixture
+def library() -> Callable[[str, str], Any]:
+    """``library(module, package)``: a module of a package of the group ``peers``. Absent: skipped, or failed when ``CI`` is set."""
+
+    def find(module: str, package: str) -> Any:
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError:
+            report = pytest.fail if os.environ.get("CI") else pytest.skip
+            return report(f"{package} is not installed: make peers")
+
+    return find
 
 
 @pytest.fixture

@@ -1,0 +1,130 @@
+"""An identity provider in a process of its own, its administrator at the admin API, and a person with a browser."""
+
+import json
+import urllib.request
+from html.parser import HTMLParser
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import requests
+from rig.server import Server
+
+from greatseal_users_file.edit import add
+
+ADMINISTRATOR, USER, PASSWORD = "admin", "ada", "correct horse battery"
+CALLBACK, LOGGED_OUT = "https://rp.example/callback", "https://rp.example/"
+CONFIGURATION = """\
+[server]
+base_url = "http://localhost:{port}"
+listen = "127.0.0.1:{port}"
+
+[plugins]
+sets = ["idp"]
+
+[database]
+url = "{database}"
+migrate = "auto"
+
+[cluster]
+key_file = "{folder}/cluster.key"
+
+[oauth]
+allow_private_logout_hosts = true
+
+[users]
+file = "{folder}/users.toml"
+
+[[rbac.role]]
+name = "administrator"
+permissions = ["*"]
+groups = ["administrators"]
+"""
+
+
+class Provider(Server):
+    """``greatseal serve`` with the identity provider, an administrator and :data:`USER`."""
+
+    def __init__(self, folder: Path, *, database: str | None = None) -> None:
+        super().__init__(folder, [])
+        database = database or f"sqlite:///{folder}/greatseal.db"
+        self.configuration.write_text(CONFIGURATION.format(folder=folder, port=self.port, database=database))
+        add(folder / "users.toml", ADMINISTRATOR, PASSWORD, groups=("administrators",))
+        add(folder / "users.toml", USER, PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("staff",))
+        self._admin = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    @property
+    def issuer(self) -> str:
+        return self.base_url
+
+    def register(self, **registration: Any) -> dict[str, Any]:
+        """Register a client at the admin API. The answer has ``client_id`` and, where there is one, ``client_secret``."""
+        self._post("/api/auth/login", {"username": ADMINISTRATOR, "password": PASSWORD})
+        whole = {
+            "client_name": "The application",
+            "redirect_uris": [CALLBACK],
+            "post_logout_redirect_uris": [LOGGED_OUT],
+            "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
+            "scopes": ["openid", "profile", "email", "groups", "offline_access"],
+            "token_endpoint_auth_method": "client_secret_basic",
+            "client_secret": "a-secret-of-forty-three-characters-01234567",
+        }
+        client: dict[str, Any] = self._post("/api/admin/clients", {**whole, **registration})
+        return client
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        body = {name: value for name, value in body.items() if value is not None}
+        request = urllib.request.Request(self.base_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with self._admin.open(request, timeout=10) as answer:
+            return json.load(answer)
+
+
+class Person:
+    """Somebody who signs in, allows and signs out: follows redirects and fills in forms, with cookies and without scripts."""
+
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
+        self.session = requests.Session()
+        self.session.headers["Accept"] = "text/html"
+
+    def visit(self, url: str) -> str:
+        """Where a URL of the provider leads in the end: the URL outside of it, or the last page."""
+        form: dict[str, str] | None = None
+        while url.startswith(self.issuer):
+            headers = {} if form is None else {"Origin": self.issuer}
+            method = "GET" if form is None else "POST"
+            answer = self.session.request(method, url, data=form, headers=headers, allow_redirects=False, timeout=10)
+            if answer.status_code in {302, 303}:
+                url, form = urljoin(url, answer.headers["Location"]), None
+                continue
+            assert answer.status_code == 200, answer.text
+            parser = _Form()
+            parser.feed(answer.text)
+            if parser.id not in FILLED_IN:
+                break
+            url, form = urljoin(url, parser.action), {**parser.fields, **FILLED_IN[parser.id]}
+        return url
+
+
+FILLED_IN: dict[str, dict[str, str]] = {
+    "login-form": {"username": USER, "password": PASSWORD},
+    "consent-form": {"decision": "approve"},
+    "logout-form": {"confirm": "yes"},
+}
+
+
+class _Form(HTMLParser):
+    """The form of a page with its hidden fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.id = self.action = ""
+        self.fields: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.id, self.action = given.get("id", ""), given.get("action", "")
+        elif tag == "input" and given.get("name"):
+            self.fields[given["name"]] = given.get("value", "")
