@@ -1,6 +1,5 @@
 """The sign-in page (reference 17.3, ruling R98). Who signs in is decided by the service ``LOGIN``."""
 
-from collections.abc import Sequence
 from http import HTTPStatus
 
 from greatseal.api.clients import Clients
@@ -15,8 +14,6 @@ from greatseal.api.identity import (
     LoggedIn,
     Login,
     LoginContext,
-    LoginOption,
-    LoginOptions,
     NotMine,
     Password,
     PasswordExpired,
@@ -29,6 +26,7 @@ from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages, form_sources
+from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
 
 WRONG = "The user name or the password is wrong."
@@ -108,6 +106,7 @@ class LoginPages:
         return_to = safe_return_to(values.get("return_to"), default=self._default)
         request = await self._authorize.waiting_at(return_to)
         client = await self._clients.get(request.to.client_id) if request is not None else None
+        context = LoginContext(call=call, remote=call.remote, client_id=client.client_id if client is not None else None)
         return self._pages.page(
             "login",
             status=status,
@@ -118,18 +117,8 @@ class LoginPages:
             username=_username(values, request),
             return_to=return_to if return_to != self._default else None,
             problem=message,
-            options=await self._options(call, client.client_id if client is not None else None),
+            options=await link_options(self._host, context),
         )
-
-    async def _options(self, call: Call, client_id: str | None) -> Sequence[LoginOption]:
-        context = LoginContext(call=call, remote=call.remote, client_id=client_id)
-        found: list[LoginOption] = []
-        for options in self._host.components(LoginOptions).values():
-            try:
-                found += [option for option in await options.options(context) if option.kind == "link"]
-            except Exception as error:  # the contract: what fails is logged and left out
-                self._host.log.warning("login options are left out", options=options.name, exc_info=error)
-        return found
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:

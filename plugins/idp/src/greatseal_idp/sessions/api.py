@@ -1,6 +1,5 @@
 """The session API of pages and programs (reference 17.3): JSON under /api/auth."""
 
-from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,7 +14,6 @@ from greatseal.api.identity import (
     FactorRequired,
     LoggedIn,
     LoginContext,
-    LoginOption,
     LoginOptions,
     NegotiateHeader,
     NotMine,
@@ -31,6 +29,7 @@ from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.rbac import Roles, home_realm
 from greatseal_idp.sessions.login import WRONG, LoginImpl
+from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
 from greatseal_idp.sessions.store import SECOND
 from greatseal_idp.settings import WebUi
@@ -141,7 +140,7 @@ class SessionApi:
 
     async def providers(self, call: Call) -> Reply:
         context = LoginContext(call=call, remote=call.remote)
-        found = [option for options in self._host.components(LoginOptions).values() for option in await self._options(options, context)]
+        found = await link_options(self._host, context)
         shown = ({"id": one.id, "display_name": one.display_name, "login_url": one.url, "source": one.source} for one in found)
         return Reply.json(list(shown))
 
@@ -173,13 +172,6 @@ class SessionApi:
             "change_password_url": headers.pop("Location"),
         }
         return Reply.json(body, status=PasswordHasExpired.status, headers=headers)
-
-    async def _options(self, options: LoginOptions, context: LoginContext) -> Sequence[LoginOption]:
-        try:
-            return [option for option in await options.options(context) if option.kind == "link"]
-        except Exception as error:  # one provider that fails must not hide the others
-            self._host.log.warning("login options are left out", options=options.name, exc_info=error)
-            return ()
 
 
 def _members(session: SessionView) -> dict[str, object]:
