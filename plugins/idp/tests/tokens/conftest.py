@@ -134,6 +134,18 @@ class Desk:
             self._secrets[made.client.client_id] = made.client_secret.value
         return made.client
 
+    async def session(self, id: str) -> None:
+        """A session of alice."""
+
+        def make(tx: Any) -> None:
+            tx.put(
+                t.SESSION, id, digest=id.encode(), subject="alice@EXAMPLE", username="alice", realm="EXAMPLE", groups="[]", amr="[]",
+                acr=None, auth_time=tx.now, remote="", user_agent=None, upstream=None, clients="[]", created_at=tx.now,
+                last_seen_at=tx.now, expires_at=tx.now + 10**12,
+            )  # fmt: skip
+
+        await self.host.db.write(make)
+
     async def code(self, client: Client, **order: Any) -> Any:
         """An authorization code of alice."""
         values = {

@@ -198,18 +198,20 @@ async def test_b30_the_database_has_no_code_and_no_token(desk: Any, client: Any)
         assert secret.rsplit("_", 1)[-1] not in text
 
 
-async def test_a_session_remembers_who_got_an_id_token(desk: Any, client: Any) -> None:
-    def make(tx: Any) -> None:
-        tx.put(
-            t.SESSION, "s1", digest=b"d", subject="alice@EXAMPLE", username="alice", realm="EXAMPLE", groups="[]", amr="[]", acr=None,
-            auth_time=tx.now, remote="", user_agent=None, upstream=None, clients="[]", created_at=tx.now, last_seen_at=tx.now,
-            expires_at=tx.now + 10**9,
-        )  # fmt: skip
-
-    await desk.host.db.write(make)
+async def test_a_session_remembers_who_got_tokens_of_it(desk: Any, client: Any) -> None:
+    await desk.session("s1")
     for _ in range(2):
         tokens = await desk.tokens(client, session_id="s1")
 
     rows = await desk.host.db.read(lambda tx: tx.all(select(t.session)))
     assert rows[0].clients == f'["{client.client_id}"]'
     assert desk.read(tokens["id_token"]).claims["sid"] == desk.read(tokens["access_token"]).claims["sid"] == "s1"
+
+
+async def test_after_the_logout_a_code_of_the_session_gives_nothing(desk: Any, client: Any) -> None:
+    await desk.session("s1")
+    code = await desk.code(client, session_id="s1")
+    await desk.host.db.write(lambda tx: tx.remove(t.SESSION, "s1"))
+
+    assert refused(await desk.redeem(client, code))
+    assert await desk.families() == []

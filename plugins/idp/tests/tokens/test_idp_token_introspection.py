@@ -12,6 +12,7 @@ INACTIVE = {"active": False}
 
 
 async def test_idp_192_state_and_claims_of_an_access_token(desk: Any, client: Any) -> None:
+    await desk.session("s1")
     tokens = await desk.tokens(client, session_id="s1", acr="gold")
 
     shown = await desk.introspect(client, tokens["access_token"])

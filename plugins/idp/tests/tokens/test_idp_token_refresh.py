@@ -2,12 +2,17 @@
 
 import asyncio
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from greatseal.api.clients import ClientMatch, ProvenRequest
 from greatseal.api.directory import AccountState
+from greatseal.api.http import Parameters
 from greatseal.api.services import FAMILIES
+from greatseal.api.tokens import Grant
+from greatseal.testing.nodes import travelled
 
 
 def refused(answer: Any, error: str = "invalid_grant", status: int = 400) -> bool:
@@ -28,6 +33,7 @@ async def test_b10_every_use_makes_the_next_token(desk: Any, client: Any) -> Non
 
 
 async def test_core_12_2_the_id_token_of_a_refresh(desk: Any, client: Any) -> None:
+    await desk.session("s1")
     tokens = await desk.tokens(client, nonce="n", session_id="s1", acr="gold")
     first = desk.read(tokens["id_token"]).claims
     desk.clock.advance(100)
@@ -209,14 +215,15 @@ async def test_idp_113_a_revoked_family_ends_all_its_tokens(desk: Any, client: A
 async def test_revoke_of_matches_every_value_given(desk: Any, client: Any) -> None:
     other = await desk.client()
     for one, who in ((client, "alice@EXAMPLE"), (client, "bob@EXAMPLE"), (other, "alice@EXAMPLE")):
-        await desk.tokens(one, subject=who, session_id=f"s-{who}")
+        await desk.session(session := f"s-{one.client_id}-{who}")
+        await desk.tokens(one, subject=who, session_id=session)
     families = desk.service.kernel.service(FAMILIES)
 
     async def revoked(**which: str) -> Any:
         return await desk.host.db.write(lambda tx: families.revoke_of(tx, **which))
 
     assert await revoked(subject="alice@EXAMPLE", client_id=client.client_id) == 1
-    assert await revoked(session_id="s-bob@EXAMPLE") == 1
+    assert await revoked(session_id=f"s-{client.client_id}-bob@EXAMPLE") == 1
     assert await revoked(client_id=other.client_id) == 1
     assert await revoked(subject="alice@EXAMPLE") == 0
     with pytest.raises(TypeError):
@@ -264,3 +271,56 @@ async def test_a_refresh_is_one_write(desk: Any, client: Any, monkeypatch: pytes
 
     assert (await desk.refresh(client, token)).status == 200
     assert len(writes) == 1
+
+
+async def test_a_refresh_reads_no_row(desk: Any, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = (await desk.refresh(client, (await desk.tokens(client))["refresh_token"])).json["refresh_token"]
+    monkeypatch.setattr(desk.service.kernel.store.opened, "_read", None)
+
+    assert (await desk.refresh(client, token)).status == 200
+
+
+async def test_a_replay_ends_the_family_whatever_else_is_wrong(desk: Any, client: Any) -> None:
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+    desk.people.states["alice"] = AccountState(disabled=True)
+
+    assert refused(await desk.refresh(client, first, scope="api"))
+
+    desk.people.states["alice"] = AccountState()
+    assert refused(await desk.refresh(client, second))
+    assert len(await desk.events("refresh_replay")) == 1
+
+
+async def test_i6_a_rotation_of_the_cluster_key_leaves_families_alone(start_desk: Any, tmp_path: Any) -> None:
+    sections = {"database": {"url": f"sqlite:///{tmp_path}/kept.db"}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
+    desk = await start_desk(**sections)
+    client = await desk.client()
+    token = (await desk.tokens(client))["refresh_token"]
+
+    await desk.host.keys.rotate_cluster_key()
+    token = (await desk.refresh(client, token)).json["refresh_token"]
+    again = await start_desk(**sections)
+    again._secrets = desk._secrets
+
+    assert (await again.refresh(client, token)).status == 200
+
+
+async def test_what_redemptions_take_and_give_can_travel_to_another_node(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, claims={"userinfo": {"name": None}}, nonce="n")
+    grants = desk.service.kernel.registry.of(Grant)
+    forms = (
+        {"grant_type": "authorization_code", "code": await desk.code(client), "redirect_uri": client.redirect_uris[0]},
+        {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]},
+    )
+    for form in forms:
+        grant = grants[form["grant_type"]]
+        call = SimpleNamespace(remote="192.0.2.1")
+        request = ProvenRequest(call=call, form=Parameters(form.items()), match=ClientMatch(client=client, subject=client.client_id))
+
+        prepared = await grant.prepare(request)
+        granted = await desk.host.db.write(grant.redeem, travelled(prepared))
+
+        assert grant.owner(prepared) == "n1"
+        assert travelled(prepared) == prepared
+        assert travelled(granted) == granted

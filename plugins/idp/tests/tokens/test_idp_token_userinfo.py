@@ -112,6 +112,7 @@ async def test_a_signed_userinfo(desk: Any) -> None:
 
 
 async def test_core_2_the_claims_of_an_id_token(desk: Any, client: Any) -> None:
+    await desk.session("s1")
     tokens = await desk.tokens(client, scopes=("openid",), nonce='n "x"', acr="gold", session_id="s1")
 
     read = desk.read(tokens["id_token"])

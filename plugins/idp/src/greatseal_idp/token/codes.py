@@ -111,14 +111,15 @@ def digest_of(code: str) -> bytes:
     return sha256(code.encode()).digest()
 
 
-def note_client(tx: Tx, session_id: str, client_id: str) -> None:
-    """Remember in the session that the client got an ID token in it: its logout is told to the client."""
+def note_client(tx: Tx, session_id: str, client_id: str) -> bool:
+    """Remember in the session that the client has tokens of it: its logout is told to the client. False when it has ended."""
     row = tx.one(_CLIENTS_OF, session=session_id)
     if row is None:
-        return
+        return False
     clients: list[str] = msgspec.json.decode(row.clients)
     if client_id not in clients:
         tx.put(t.SESSION, session_id, clients=_json([*clients, client_id]))
+    return True
 
 
 def _json(value: object) -> str:

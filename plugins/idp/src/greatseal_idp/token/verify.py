@@ -75,6 +75,8 @@ class TokensImpl:
             self._verified[key] = found
             if len(self._verified) > CACHED:
                 self._verified.popitem(last=False)
+        else:
+            self._verified.move_to_end(key)
         if self._is_live(found):
             return found
         self._verified.pop(key, None)

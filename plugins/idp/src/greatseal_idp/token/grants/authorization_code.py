@@ -100,8 +100,10 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise Refuse(problem)
         if not consumed:
             return self._replayed(tx, record)
+        if record.session_id is not None and not note_client(tx, record.session_id, record.client_id):
+            raise Refuse(InvalidGrant("the session has ended"))
         tx.after_commit(partial(faults.point, "idp.code.redeemed"))
-        return self._granted(tx, record, prepared)
+        return _granted(record, prepared)
 
     async def _permitted(self, request: ProvenRequest, record: CodeRecord) -> tuple[str, ...]:
         """The scopes of the code that the client still has and that nothing refuses now."""
@@ -120,28 +122,27 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise InvalidGrant("the account may not sign in", cause=refused.cause) from None
         return tuple(scope for scope in scopes if scope in permitted)
 
-    def _granted(self, tx: Tx, record: CodeRecord, prepared: CodeRequest) -> Granted:
-        openid = "openid" in prepared.scopes
-        if openid and record.session_id is not None:
-            note_client(tx, record.session_id, record.client_id)
-        ordered = (record.claims or {}).get("id_token") or {}
-        return Granted(
-            subject=record.subject,
-            client_id=record.client_id,
-            scopes=prepared.scopes,
-            authentication=Authentication(auth_time=record.auth_time, amr=record.amr, acr=record.acr, session_id=record.session_id),
-            cnf=prepared.cnf,
-            claims={"userinfo_claims": prepared.userinfo_claims} if prepared.userinfo_claims else {},
-            id_token=IdTokenOrder(nonce=record.nonce, claims=ordered) if openid else None,
-            may_refresh=prepared.may_refresh,
-            origin=record.digest,
-        )
-
     def _replayed(self, tx: Tx, record: CodeRecord) -> Refused:
         if record.used:
             self._tokens.revoke_origin(tx, record.digest)
             tx.audit(AuditEvent(event_type="code_replay", service="idp", outcome="failure", sub=record.subject, client_id=record.client_id))
         return Refused(InvalidGrant(UNKNOWN))
+
+
+def _granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
+    openid = "openid" in prepared.scopes
+    ordered = (record.claims or {}).get("id_token") or {}
+    return Granted(
+        subject=record.subject,
+        client_id=record.client_id,
+        scopes=prepared.scopes,
+        authentication=Authentication(auth_time=record.auth_time, amr=record.amr, acr=record.acr, session_id=record.session_id),
+        cnf=prepared.cnf,
+        claims={"userinfo_claims": prepared.userinfo_claims} if prepared.userinfo_claims else {},
+        id_token=IdTokenOrder(nonce=record.nonce, claims=ordered) if openid else None,
+        may_refresh=prepared.may_refresh,
+        origin=record.digest,
+    )
 
 
 def mismatch(record: CodeRecord, asked: CodeRequest) -> InvalidGrant | None:
