@@ -1,0 +1,90 @@
+"""Web applications that people use through a browser: Apache with mod_auth_openidc, and the relying party of our examples."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from rig.apache import APACHE, MOD_AUTH_OPENIDC, apache
+from rig.browser import CHROMIUM, Page, chromium
+from rig.provider import PASSWORD, USER, Provider
+
+from greatseal.testing.service import free_port
+
+if CHROMIUM is None and not os.environ.get("CI"):
+    pytest.skip("the package chromium is not installed", allow_module_level=True)
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with chromium() as browser:
+        page = await browser.page()
+        yield page
+        assert page.complaints == []
+
+
+@pytest.fixture
+def httpd(provider: Provider) -> Iterator[str]:
+    """The base URL of an Apache whose ``/private/`` asks the provider."""
+    if APACHE is None or not MOD_AUTH_OPENIDC.exists():
+        report = pytest.fail if os.environ.get("CI") else pytest.skip
+        report("mod_auth_openidc is not installed: apt install libapache2-mod-auth-openidc")
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    registered = provider.register(
+        client_name="Apache",
+        redirect_uris=[f"{base}/callback"],
+        post_logout_redirect_uris=[f"{base}/"],
+        backchannel_logout_uri=f"{base}/callback?logout=backchannel",
+        backchannel_logout_session_required=True,
+    )
+    settings = {
+        "OIDCProviderMetadataURL": f"{provider.issuer}/.well-known/openid-configuration",
+        "OIDCClientID": registered["client_id"],
+        "OIDCClientSecret": registered["client_secret"],
+        "OIDCRedirectURI": f"{base}/callback",
+        "OIDCCryptoPassphrase": "a passphrase of this server alone",
+        "OIDCScope": "openid profile email",
+        "OIDCPKCEMethod": "S256",
+        "OIDCRemoteUserClaim": "preferred_username",
+        "OIDCDefaultLoggedOutURL": f"{base}/",
+    }
+    with apache(port, settings) as url:
+        yield url
+
+
+async def sign_in(page: Page, to: str) -> None:
+    await page.fill("#username", USER)
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=to)
+
+
+async def text_of(page: Page, selector: str) -> Any:
+    return await page.run(f"document.querySelector({selector!r}).innerText")
+
+
+async def test_mod_auth_openidc_signs_in_and_out(provider: Provider, httpd: str, page: Page) -> None:
+    await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
+    await sign_in(page, f"{provider.issuer}/api/auth/consent")
+    await page.click("#approve", to=f"{httpd}/private/")
+    assert await text_of(page, "#user") == USER
+    assert await text_of(page, "#email") == "ada@example.org"
+    assert await text_of(page, "#name") == "Ada Example"
+
+    await page.goto(f"{httpd}/callback?logout=http%3A%2F%2F127.0.0.1%3A{httpd.rpartition(':')[2]}%2F", to=f"{httpd}/")
+
+    assert await page.text() == "Signed out"
+    await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
+
+
+async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provider, httpd: str, page: Page) -> None:
+    await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
+    await sign_in(page, f"{provider.issuer}/api/auth/consent")
+    await page.click("#approve", to=f"{httpd}/private/")
+
+    await page.goto(f"{provider.issuer}/ui/")
+    await page.click("#sign-out", to=f"{provider.issuer}/logout")
+
+    # The notification goes its own way; a page that still opens was faster than it.
+    while not (await page.goto(f"{httpd}/private/")).startswith(f"{provider.issuer}/ui/auth/login"):
+        pass

@@ -1,0 +1,91 @@
+"""An Apache HTTP Server whose pages are for people that the identity provider knows: mod_auth_openidc."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+APACHE = shutil.which("apache2", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+MODULES = Path("/usr/lib/apache2/modules")
+MOD_AUTH_OPENIDC = MODULES / "mod_auth_openidc.so"
+PARTS = ("mpm_event", "unixd", "authn_core", "authz_core", "authz_user", "dir", "mime", "include", "auth_openidc")
+CONFIGURATION = """\
+ServerName 127.0.0.1
+ServerRoot {folder}
+DefaultRuntimeDir {folder}
+PidFile {folder}/apache.pid
+ErrorLog {folder}/error.log
+LogLevel auth_openidc:debug
+Listen 127.0.0.1:{port}
+{modules}
+User www-data
+Group www-data
+StartServers 1
+DocumentRoot {folder}/pages
+DirectoryIndex index.shtml
+TypesConfig /etc/mime.types
+AddType text/html .shtml
+AddOutputFilter INCLUDES .shtml
+{settings}
+<Directory {folder}/pages>
+  Options +Includes
+  Require all granted
+</Directory>
+<Location /private/>
+  AuthType openid-connect
+  Require valid-user
+</Location>
+<Location /callback>
+  AuthType openid-connect
+  Require valid-user
+</Location>
+"""
+PAGE = """\
+<!DOCTYPE html><title>Private</title><link rel=icon href=data:,>
+<p id=user><!--#echo var="REMOTE_USER" --></p><p id=email><!--#echo var="OIDC_CLAIM_email" --></p>
+<p id=name><!--#echo var="OIDC_CLAIM_name" --></p><p id=token><!--#echo var="OIDC_access_token" --></p>
+"""
+
+
+@contextlib.contextmanager
+def apache(port: int, settings: Mapping[str, str]) -> Iterator[str]:
+    """Serve ``/private/`` with these directives of mod_auth_openidc; the base URL. Raises RuntimeError with Apache's words."""
+    # Apache's children are another user, who must read the pages.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for part, text in (("private", PAGE), ("", "<!DOCTYPE html><title>Out</title><link rel=icon href=data:,>Signed out")):
+            (folder / "pages" / part).mkdir(parents=True, exist_ok=True)
+            (folder / "pages" / part / "index.shtml").write_text(text)
+        present = [part for part in PARTS if (MODULES / f"mod_{part}.so").exists()]  # Debian builds unixd in
+        modules = "\n".join(f"LoadModule {part}_module {MODULES}/mod_{part}.so" for part in present)
+        lines = "\n".join(f'{name} "{value}"' for name, value in settings.items())
+        configuration = folder / "apache.conf"
+        configuration.write_text(CONFIGURATION.format(folder=folder, port=port, modules=modules, settings=lines))
+        with (folder / "output").open("wb") as output:
+            process = subprocess.Popen([str(APACHE), "-f", configuration, "-DFOREGROUND"], stdout=output, stderr=output)
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait_until_ready(process, url, folder)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=10)
+
+
+def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/", timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.005)
+    log = folder / "error.log"
+    raise RuntimeError(f"Apache is not ready:\n{(folder / 'output').read_text()}\n{log.read_text() if log.exists() else ''}")
