@@ -1,6 +1,6 @@
 """A small web application that signs people in through an OpenID provider: authorization code with PKCE, refresh, sign-out.
 
-Run: ``python relying_party.py ISSUER CLIENT_ID CLIENT_SECRET`` and open http://localhost:9000.
+Run: ``python relying_party.py ISSUER CLIENT_ID CLIENT_SECRET [PORT]`` and open http://localhost:9000, or that port.
 """
 
 import html
@@ -17,7 +17,6 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 from joserfc.jwt import ClaimsOption
 
-HERE = "http://localhost:9000"
 PAGE = "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>{body}</html>"
 COOKIE = "relying_party"
 
@@ -25,8 +24,9 @@ COOKIE = "relying_party"
 class RelyingParty:
     """The application. Sessions are in memory: cookie value -> what belongs to it."""
 
-    def __init__(self, issuer: str, client_id: str, client_secret: str) -> None:
+    def __init__(self, issuer: str, client_id: str, client_secret: str, here: str) -> None:
         self.issuer = issuer
+        self.here = here
         self.client_id = client_id
         self.basic = {"Authorization": aiohttp.encode_basic_auth(client_id, client_secret)}
         self.sessions: dict[str, dict[str, Any]] = {}
@@ -53,7 +53,8 @@ class RelyingParty:
             return page("Relying party", '<p><a id="sign-in" href="/sign-in">Sign in</a></p>')
         rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(str(value))}</dd>" for name, value in session["claims"].items())
         links = '<p><a id="refresh" href="/refresh">Refresh</a> <a id="sign-out" href="/sign-out">Sign out</a></p>'
-        return page(f"Hello, {html.escape(session['claims']['sub'])}", f'<dl id="claims">{rows}</dl>{links}')
+        name = session["claims"].get("name", session["claims"]["sub"])
+        return page(f"Hello, {html.escape(name)}", f'<dl id="claims">{rows}</dl>{links}')
 
     async def sign_in(self, _request: web.Request) -> web.Response:
         """Send the browser to the provider, with state, nonce and a PKCE challenge (RFC 7636)."""
@@ -62,7 +63,7 @@ class RelyingParty:
         query = {
             "response_type": "code",
             "client_id": self.client_id,
-            "redirect_uri": f"{HERE}/callback",
+            "redirect_uri": f"{self.here}/callback",
             "scope": "openid profile email offline_access",
             "state": state,
             "nonce": nonce,
@@ -83,7 +84,7 @@ class RelyingParty:
         form = {
             "grant_type": "authorization_code",
             "code": request.query["code"],
-            "redirect_uri": f"{HERE}/callback",
+            "redirect_uri": f"{self.here}/callback",
             "code_verifier": session["verifier"],
         }
         tokens = await self.redeem(form)
@@ -108,7 +109,7 @@ class RelyingParty:
     async def sign_out(self, request: web.Request) -> web.Response:
         """End the session here, and at the provider (RP-Initiated Logout)."""
         session = self.sessions.pop(request.cookies.get(COOKIE, ""), {})
-        query = {"id_token_hint": session.get("id_token", ""), "client_id": self.client_id, "post_logout_redirect_uri": f"{HERE}/"}
+        query = {"id_token_hint": session.get("id_token", ""), "client_id": self.client_id, "post_logout_redirect_uri": f"{self.here}/"}
         raise web.HTTPSeeOther(f"{(await self.provider())['end_session_endpoint']}?{urlencode(query)}")
 
     async def redeem(self, form: dict[str, str]) -> dict[str, Any]:
@@ -141,5 +142,11 @@ def application(party: RelyingParty) -> web.Application:
     return app
 
 
+def main(issuer: str, client_id: str, client_secret: str, port: str = "9000") -> None:
+    """Serve until somebody interrupts."""
+    party = RelyingParty(issuer, client_id, client_secret, f"http://localhost:{port}")
+    web.run_app(application(party), host="127.0.0.1", port=int(port))
+
+
 if __name__ == "__main__":
-    web.run_app(application(RelyingParty(*sys.argv[1:4])), host="127.0.0.1", port=9000)
+    main(*sys.argv[1:])

@@ -1,7 +1,10 @@
 """Web applications that people use through a browser: Apache with mod_auth_openidc, and the relying party of our examples."""
 
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,8 @@ from rig.browser import CHROMIUM, Page, chromium
 from rig.provider import PASSWORD, USER, Provider
 
 from greatseal.testing.service import free_port
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "relying-party" / "relying_party.py"
 
 if CHROMIUM is None and not os.environ.get("CI"):
     pytest.skip("the package chromium is not installed", allow_module_level=True)
@@ -53,6 +58,22 @@ def httpd(provider: Provider) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def relying_party(provider: Provider) -> Iterator[str]:
+    """The base URL of the example, run as its README says."""
+    port = free_port()
+    base = f"http://localhost:{port}"
+    registered = provider.register(redirect_uris=[f"{base}/callback"], post_logout_redirect_uris=[f"{base}/"])
+    command = [sys.executable, EXAMPLE, provider.issuer, registered["client_id"], registered["client_secret"], str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "Running on" in process.stdout.readline()
+            yield base
+        finally:
+            process.terminate()
+
+
 async def sign_in(page: Page, to: str) -> None:
     await page.fill("#username", USER)
     await page.fill("#password", PASSWORD)
@@ -88,3 +109,34 @@ async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provide
     # The notification goes its own way; a page that still opens was faster than it.
     while not (await page.goto(f"{httpd}/private/")).startswith(f"{provider.issuer}/ui/auth/login"):
         pass
+
+
+async def test_the_example_signs_in_refreshes_and_signs_out(provider: Provider, relying_party: str, page: Page) -> None:
+    await page.goto(f"{relying_party}/")
+    await page.click("#sign-in", to=f"{provider.issuer}/ui/auth/login")
+    await sign_in(page, f"{provider.issuer}/api/auth/consent")
+    await page.click("#approve", to=f"{relying_party}/")
+    shown = await page.text()
+    assert "Hello, Ada Example" in shown
+    assert "ada@example.org" in shown
+    issued = await page.run(CLAIMS)
+
+    await page.click("#refresh", to=f"{relying_party}/")
+    assert "Hello, Ada Example" in await page.text()
+    assert await page.run(CLAIMS) != issued
+
+    await page.click("#sign-out", to=f"{relying_party}/")
+    assert await page.run("document.querySelector('#sign-in') !== null")
+    await page.click("#sign-in", to=f"{provider.issuer}/ui/auth/login")
+
+
+async def test_the_example_says_that_somebody_refused(provider: Provider, relying_party: str, page: Page) -> None:
+    await page.goto(f"{relying_party}/sign-in", to=f"{provider.issuer}/ui/auth/login")
+    await sign_in(page, f"{provider.issuer}/api/auth/consent")
+
+    await page.click("#deny", to=f"{relying_party}/callback")
+
+    assert await text_of(page, "#error") == "access_denied"
+
+
+CLAIMS = "document.querySelector('#claims').innerText"
