@@ -1,0 +1,46 @@
+"""Whatever text is sent as a token or a form: an answer, never a fault."""
+
+from hashlib import sha256
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from greatseal.jose.compact import b64url_encode
+from greatseal_idp.token.grants.authorization_code import answers
+
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+PARTS = st.sampled_from(["rt_n1_", "at_n1_", "ac_n1_", "_", ".", "n1", "A" * 43, "AQ", "=", "eyJhbGciOiJFUzI1NiJ9", "é", "\0", " ", "%"])
+MEMBERS = st.sampled_from(["grant_type=", "refresh_token", "&", "=", "code=", "%", "+", "scope=a"])
+FORMS = st.one_of(st.binary(max_size=60), st.lists(MEMBERS).map(lambda parts: "".join(parts).encode()))
+TEXTS = st.one_of(st.text(max_size=40), st.lists(PARTS, max_size=8).map("".join))
+
+
+@SHARED
+@given(text=TEXTS)
+async def test_no_text_is_taken_for_a_token(desk: Any, client: Any, text: str) -> None:
+    tokens = desk.provider.tokens
+
+    assert await tokens.access(text) is None
+    assert await desk.provider.families.read(text) is None
+    for kind in ("access_token", "id_token", "jwt"):
+        assert await tokens.subject(text, f"urn:ietf:params:oauth:token-type:{kind}") is None
+
+
+@SHARED
+@given(body=FORMS)
+async def test_no_form_is_a_fault(desk: Any, client: Any, body: bytes) -> None:
+    headers, _ = desk.credentials(client)
+
+    answer = await desk.send("POST", "/token", data=body, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"})
+
+    assert answer.status == 400
+    assert answer.error in {"invalid_request", "unsupported_grant_type", "invalid_grant", "unauthorized_client"}
+
+
+@given(verifier=st.text("abcXYZ019-._~", min_size=43, max_size=128), other=st.text("abcXYZ019-._~", min_size=43, max_size=128))
+def test_a_challenge_has_one_verifier(verifier: str, other: str) -> None:
+    challenge = b64url_encode(sha256(verifier.encode()).digest())
+
+    assert answers(verifier, challenge)
+    assert answers(other, challenge) == (other == verifier)
