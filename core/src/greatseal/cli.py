@@ -174,7 +174,7 @@ async def _doctor(kernel: "Kernel") -> bool:
     async with opened(kernel):
         results = await kernel.health.run(ready_only=False)
     for name, result in results.items():
-        click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}")
+        click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}{f' ({result.cause})' if result.cause else ''}")
     return all(result.ok for result in results.values())
 
 

@@ -80,10 +80,14 @@ class Lifespan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``ok``, and one line that says what was seen and, when not ok, what to do."""
+    """``ok``, and one line that says what was seen and, when not ok, what to do.
+
+    /readyz shows both to everybody; ``cause`` (hosts, paths, reasons) only doctor shows.
+    """
 
     ok: bool
     detail: str
+    cause: str = ""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ class DatabaseImpl(ABC):
             await self.read(_alive)
             await self.write(_nothing)
         except Unavailable as problem:
-            return CheckResult(ok=False, detail=f"{self.dialect}: {problem.detail} ({problem.cause})")
+            return CheckResult(ok=False, detail=f"{self.dialect}: {problem.detail}", cause=problem.cause)
         return CheckResult(ok=True, detail=f"{self.dialect}: reads and writes")
 
     async def settled(self) -> None:

@@ -41,7 +41,8 @@ class Health:
     async def _readyz(self, _call: Call) -> Reply:
         results = await self.run(ready_only=True)
         ready = self.serving and all(result.ok for result in results.values())
-        body = {"status": "ready" if ready else "not ready", "checks": dict(sorted(results.items()))}
+        checks = {name: {"ok": result.ok, "detail": result.detail} for name, result in sorted(results.items())}
+        body = {"status": "ready" if ready else "not ready", "checks": checks}
         return Reply.json(body, status=200 if ready else 503)
 
 
@@ -50,4 +51,4 @@ async def _run(check: Check) -> CheckResult:
         async with asyncio.timeout(CHECK_SECONDS):
             return await check.run()
     except Exception as error:  # noqa: BLE001  # any failure of a check is its result
-        return CheckResult(ok=False, detail=f"{type(error).__name__}: the check itself failed")
+        return CheckResult(ok=False, detail=f"{type(error).__name__}: the check itself failed", cause=str(error))
