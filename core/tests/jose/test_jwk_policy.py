@@ -216,7 +216,7 @@ def test_numbers_are_in_the_fewest_bytes(modulus):
 def test_an_even_modulus_of_the_largest_size_is_judged_quickly():
     n = secrets.randbits(8192) | 1 << 8191 | 1
 
-    started = time.perf_counter()
+    started = time.process_time()
     weak_rsa_reason(n, 65537)
     is_fermat_factorable(n)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1

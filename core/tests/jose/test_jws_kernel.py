@@ -214,10 +214,10 @@ def test_s044_a_header_with_more_than_one_meaning_is_refused(private_key, header
     ],
 )
 def test_s048_what_is_no_jws_is_refused_quickly(token):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BadJws, match="three parts"):
         parse_compact(token)
-    assert time.perf_counter() - started < 0.05
+    assert time.process_time() - started < 0.05
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_mutated_body_is_refused_or_the_same_jws(private_key, data):
         at = data.draw(st.integers(0, len(body) - 1))
         body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
 
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         jws = parse_flattened(bytes(body))
         jws.verify(private_key("ES256").public_key())
@@ -326,7 +326,7 @@ def test_a_mutated_body_is_refused_or_the_same_jws(private_key, data):
         pass
     else:
         assert jws.payload == b'{"a":[1]}'
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 def test_standard_base64_of_the_same_bytes_is_another_text():

@@ -67,12 +67,12 @@ def test_s148_one_text_has_one_meaning_or_is_refused(text, reason):
 def test_s148_refusals_are_quick_whatever_the_text_looks_like():
     hostile = [b"[" * 65_536, b'"\\"' * 21_000, b'"' + b"\\" * 65_535, b'["' * 32_000, b'{"\\u0041":' * 6_000, b"[" * 40 + b'"' * 65_000]
 
-    started = time.perf_counter()
+    started = time.process_time()
     for text in hostile:
         with pytest.raises(ValueError):
             decode_json(text)
 
-    assert time.perf_counter() - started < 0.1 * len(hostile)
+    assert time.process_time() - started < 0.1 * len(hostile)
 
 
 def test_the_deepest_allowed_nesting_is_read():

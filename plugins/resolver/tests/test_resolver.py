@@ -180,11 +180,14 @@ async def test_s128_a_truncated_answer_is_asked_again_over_tcp(dns: ScriptedDns,
 
 
 @pytest.mark.parametrize("answer", [Answer(values=('"forged"',), other_id=True), Answer(garbage=True)], ids=["wrong id", "garbage"])
-async def test_s128_an_answer_that_is_not_ours_is_ignored(dns: ScriptedDns, resolver: DnsResolver, quick: None, answer: Answer) -> None:
+async def test_s128_an_answer_that_is_not_ours_is_ignored(
+    dns: ScriptedDns, resolver: DnsResolver, quick: None, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
     dns.script("t.example", "TXT", answer)
     with pytest.raises(Dns, match=r"^TXT t\.example: no answer from"):
         await resolver.txt("t.example")
 
+    monkeypatch.setattr(module, "LIFETIME_SECONDS", 30.0)
     dns.script("t.example", "TXT", answer, Answer(values=('"true"',)))
     assert await resolver.txt("t.example") == ["true"]
 
