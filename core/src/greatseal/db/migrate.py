@@ -61,7 +61,14 @@ class Store(Protocol):
 def open_store(url: str) -> Store:
     if dialect_of(url) == "sqlite":
         return _SqliteStore(url)
-    from greatseal.db.postgres import PostgresStore
+    try:
+        from greatseal.db.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise StoreProblem(
+            "[database] url names a PostgreSQL database and psycopg is not installed: pip install 'greatseal[postgres]'"
+        ) from error
 
     return PostgresStore(url)
 
