@@ -184,3 +184,11 @@ def test_a_file_with_tables_from_elsewhere_is_left_alone(tmp_path):
 
     assert "other" in tables_of(f"sqlite:///{path}")
     assert Path(path).stat().st_size
+
+
+def test_postgresql_without_its_driver_is_one_line_with_the_cure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "greatseal.db.postgres", raising=False)
+
+    with pytest.raises(StoreProblem, match=r"psycopg is not installed: pip install 'greatseal\[postgres\]'"):
+        open_store("postgresql://127.0.0.1/greatseal")

@@ -319,7 +319,7 @@ async def test_f21_a_new_connection_has_time_for_its_request(serve, monkeypatch)
     client = await served.client()
     accepting = served.listeners._open[0].accepting
     stopping = asyncio.create_task(served.listeners.stop())
-    while accepting.is_serving():
+    while accepting.is_serving():  # noqa: ASYNC110 - the library tells nobody when it closes
         await asyncio.sleep(0.01)
 
     answer = await client.ask("GET", "/a")
