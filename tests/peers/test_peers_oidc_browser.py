@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from rig.apache import APACHE, MOD_AUTH_OPENIDC, apache
 from rig.browser import CHROMIUM, Page, chromium
 from rig.provider import PASSWORD, USER, Provider
@@ -43,6 +44,7 @@ def httpd(provider: Provider) -> Iterator[str]:
         backchannel_logout_uri=f"{base}/callback?logout=backchannel",
         backchannel_logout_session_required=True,
     )
+    guard = provider.register(client_name="Apache as a resource server", redirect_uris=None, scopes=["introspect"], grant_types=None)
     settings = {
         "OIDCProviderMetadataURL": f"{provider.issuer}/.well-known/openid-configuration",
         "OIDCClientID": registered["client_id"],
@@ -53,6 +55,12 @@ def httpd(provider: Provider) -> Iterator[str]:
         "OIDCPKCEMethod": "S256",
         "OIDCRemoteUserClaim": "preferred_username",
         "OIDCDefaultLoggedOutURL": f"{base}/",
+        "OIDCOAuthServerMetadataURL": f"{provider.issuer}/.well-known/oauth-authorization-server",
+        "OIDCOAuthIntrospectionEndpointAuth": "client_secret_basic",
+        "OIDCOAuthClientID": guard["client_id"],
+        "OIDCOAuthClientSecret": guard["client_secret"],
+        "OIDCOAuthTokenIntrospectionInterval": "-1",
+        "OIDCOAuthRemoteUserClaim": "sub",
     }
     with apache(port, settings) as url:
         yield url
@@ -96,6 +104,29 @@ async def test_mod_auth_openidc_signs_in_and_out(provider: Provider, httpd: str,
 
     assert await page.text() == "Signed out"
     await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
+
+
+def test_mod_auth_openidc_asks_whether_an_access_token_is_live(provider: Provider, httpd: str) -> None:
+    job = provider.register(
+        redirect_uris=None, post_logout_redirect_uris=None, grant_types=["client_credentials"], scopes=["profile", "email"]
+    )
+    proof = (job["client_id"], job["client_secret"])
+
+    def token(scope: str) -> str:
+        form = {"grant_type": "client_credentials", "scope": scope}
+        return str(requests.post(f"{provider.issuer}/token", form, auth=proof, timeout=10).json()["access_token"])
+
+    def call(bearer: str) -> int:
+        return requests.get(f"{httpd}/api/", headers={"Authorization": f"Bearer {bearer}"}, timeout=10).status_code
+
+    enough = token("profile email")
+    assert call(enough) == 200
+    assert call(token("email")) == 401
+    assert call(f"{enough}x") == 401
+
+    requests.post(f"{provider.issuer}/revoke", {"token": enough}, auth=proof, timeout=10).raise_for_status()
+
+    assert call(enough) == 401
 
 
 async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provider, httpd: str, page: Page) -> None:

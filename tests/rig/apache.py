@@ -21,7 +21,6 @@ ServerRoot {folder}
 DefaultRuntimeDir {folder}
 PidFile {folder}/apache.pid
 ErrorLog {folder}/error.log
-LogLevel auth_openidc:debug
 Listen 127.0.0.1:{port}
 {modules}
 User www-data
@@ -41,6 +40,10 @@ AddOutputFilter INCLUDES .shtml
   AuthType openid-connect
   Require valid-user
 </Location>
+<Location /api/>
+  AuthType oauth20
+  Require claim "scope~^(.* )?profile( .*)?$"
+</Location>
 <Location /callback>
   AuthType openid-connect
   Require valid-user
@@ -55,12 +58,19 @@ PAGE = """\
 
 @contextlib.contextmanager
 def apache(port: int, settings: Mapping[str, str]) -> Iterator[str]:
-    """Serve ``/private/`` with these directives of mod_auth_openidc; the base URL. Raises RuntimeError with Apache's words."""
+    """Serve ``/private/`` to people and ``/api/`` to access tokens, with these directives of mod_auth_openidc; the base URL.
+
+    Raises RuntimeError with Apache's words.
+    """
     # Apache's children are another user, who must read the pages.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for part, text in (("private", PAGE), ("", "<!DOCTYPE html><title>Out</title><link rel=icon href=data:,>Signed out")):
+        for part, text in (
+            ("private", PAGE),
+            ("api", PAGE),
+            ("", "<!DOCTYPE html><title>Out</title><link rel=icon href=data:,>Signed out"),
+        ):
             (folder / "pages" / part).mkdir(parents=True, exist_ok=True)
             (folder / "pages" / part / "index.shtml").write_text(text)
         present = [part for part in PARTS if (MODULES / f"mod_{part}.so").exists()]  # Debian builds unixd in
