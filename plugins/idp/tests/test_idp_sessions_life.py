@@ -276,18 +276,18 @@ async def test_an_expired_password_ticket_is_sealed_and_short(idp):
 
     tickets = Tickets(idp.service.host("idp"))
     ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/ui/")
-    header = tickets.set(ticket)[1]
+    header = (await tickets.set(ticket))[1]
     cookie = header.partition(";")[0]
 
     assert "HttpOnly" in header
     assert "alice" not in header
-    assert tickets.of(Sent(cookie)) == ticket
-    assert tickets.of(Sent("")) is None
-    assert tickets.of(Sent(cookie[:-2])) is None
-    assert tickets.of(Sent("greatseal_change=AAAA")) is None
-    assert tickets.of(Sent("greatseal_change=!")) is None
+    assert await tickets.of(Sent(cookie)) == ticket
+    assert await tickets.of(Sent("")) is None
+    assert await tickets.of(Sent(cookie[:-2])) is None
+    assert await tickets.of(Sent("greatseal_change=AAAA")) is None
+    assert await tickets.of(Sent("greatseal_change=!")) is None
     idp.service.host("idp").clock.advance(300)
-    assert tickets.of(Sent(cookie)) is None
+    assert await tickets.of(Sent(cookie)) is None
 
 
 class Sent(msgspec.Struct):

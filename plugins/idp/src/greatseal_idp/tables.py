@@ -162,7 +162,7 @@ secret = table(
     "idp_secret",
     metadata,
     State.REPLICATED,
-    Column("name", Id, primary_key=True),  # refresh/<node>: what that node's refresh tokens are authenticated with
+    Column("name", Id, primary_key=True),  # refresh/<node> and envelope/<node>: what proves that node's tokens and cookies
     Column("value", Sealed, nullable=False),
     Column("created_at", Moment, nullable=False),
 )

@@ -94,10 +94,10 @@ class LoginImpl:
         ticket = ExpiredTicket(username=expired.username, realm=expired.realm, changer=expired.changer, return_to=next_)
         query = urlencode({"username": expired.username, "next": next_}, quote_via=quote)
         where = f"{urlsplit(self._host.issuer).path}/login/change-password?{query}"
-        return Reply(status=303, headers=(("Location", where), self._tickets.set(ticket)))
+        return Reply(status=303, headers=(("Location", where), await self._tickets.set(ticket)))
 
     async def ticket(self, call: Call) -> ExpiredTicket | None:
-        return self._tickets.of(call)
+        return await self._tickets.of(call)
 
     async def session(self, call: Call) -> SessionView | None:
         stored = await self._store.of(call)

@@ -4,13 +4,15 @@ import msgspec
 
 from greatseal.api.http import Call
 from greatseal.api.identity import ExpiredTicket
-from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal.http.cookies import clear_cookie, cookie_of, set_cookie
 from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal_idp.sealing import Envelopes
 
 NAME = "greatseal_change"
 SECONDS = 300
+KIND = "ct"
+"""The kind of the handles in the cookie."""
 
 
 class _Sealed(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,26 +21,30 @@ class _Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tickets:
-    """Sealed under the cluster key: nobody but this service can make one, and nobody can read it."""
+    """Sealed: nobody but this service can make one, and nobody can read it."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._envelopes = Envelopes(host, "expired password ticket")
         self._secure = host.issuer.startswith("https:")
 
-    def set(self, ticket: ExpiredTicket) -> tuple[str, str]:
+    async def set(self, ticket: ExpiredTicket) -> tuple[str, str]:
         """The header that gives it to the browser."""
         content = msgspec.json.encode(_Sealed(until=self._host.clock.now() + SECONDS * 1_000_000, ticket=ticket))
-        sealed = self._host.keys.seal(content, table="idp_ticket", row="", field="cookie")
-        return set_cookie(NAME, b64url_encode(sealed), max_age=SECONDS, secure=self._secure)
+        value = f"{KIND}_{self._host.node_id}_{b64url_encode(await self._envelopes.seal(content))}"
+        return set_cookie(NAME, value, max_age=SECONDS, secure=self._secure)
 
-    def of(self, call: Call) -> ExpiredTicket | None:
+    async def of(self, call: Call) -> ExpiredTicket | None:
         """The ticket that the call brings; None when there is none, it is too old, or not ours."""
         value = cookie_of(call.headers.get("Cookie", ""), NAME, secure=self._secure)
-        if value is None:
+        node = None if value is None else self._host.handles.node_of(value, KIND)
+        if value is None or node is None:
             return None
         try:
-            content = self._host.keys.open(b64url_decode(value), table="idp_ticket", row="", field="cookie")
-        except (ValueError, Problem):
+            content = await self._envelopes.open(b64url_decode(value[len(KIND) + len(node) + 2 :]), node=node)
+        except ValueError:
+            return None
+        if content is None:
             return None
         sealed = msgspec.json.decode(content, type=_Sealed)
         return sealed.ticket if self._host.clock.now() < sealed.until else None

@@ -1,7 +1,7 @@
 """Tokens from what was granted: access tokens (RFC 9068, or sealed handles), ID tokens (OpenID Connect Core s2), the token response.
 
-A client whose registration says ``access_token_format`` = ``opaque`` gets a handle instead of a JWT: the same claims, sealed under the
-cluster key, so that it needs no row and says nothing to whoever holds it. A rotation of the cluster key ends such handles early.
+A client whose registration says ``access_token_format`` = ``opaque`` gets a handle instead of a JWT: the same claims, sealed, so that
+it needs no row and says nothing to whoever holds it.
 The algorithms of both kinds can be chosen by the client: ``access_token_signed_response_alg`` and ``id_token_signed_response_alg``.
 """
 
@@ -14,19 +14,17 @@ from typing import Any
 import orjson
 
 from greatseal.api.clients import Client
-from greatseal.api.problems import Internal
 from greatseal.api.tokens import Authentication, Granted
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_idp.claims import Claims
+from greatseal_idp.sealing import Envelopes
 from greatseal_idp.settings import TokenSettings
 from greatseal_idp.signing import Signing
 
 SECOND = 1_000_000
 OPAQUE = "at"
 """The kind of opaque access tokens."""
-_TABLE, _FIELD = "idp_access_token", "claims"
-"""The place that the seal of an opaque token is bound to; there is no such table."""
 
 
 class OpaqueTokens:
@@ -34,24 +32,24 @@ class OpaqueTokens:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._envelopes = Envelopes(host, "opaque access token")
 
-    def write(self, claims: Mapping[str, Any]) -> str:
+    async def write(self, claims: Mapping[str, Any]) -> str:
         """A handle that holds ``claims``."""
-        node = self._host.node_id
-        sealed = self._host.keys.seal(orjson.dumps(claims), table=_TABLE, row=node, field=_FIELD)
-        return f"{OPAQUE}_{node}_{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+        sealed = await self._envelopes.seal(orjson.dumps(claims))
+        return f"{OPAQUE}_{self._host.node_id}_{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
 
-    def read(self, token: str) -> Mapping[str, Any] | None:
+    async def read(self, token: str) -> Mapping[str, Any] | None:
         """The claims of a handle; None for what is none of ours."""
         node = self._host.handles.node_of(token, OPAQUE)
         if node is None:
             return None
         try:
             sealed = b64url_decode(token[len(OPAQUE) + len(node) + 2 :])
-            content = self._host.keys.open(sealed, table=_TABLE, row=node, field=_FIELD)
-        except (ValueError, Internal):
+        except ValueError:
             return None
-        claims: Mapping[str, Any] = orjson.loads(content)
+        content = await self._envelopes.open(sealed, node=node)
+        claims: Mapping[str, Any] | None = None if content is None else orjson.loads(content)
         return claims
 
 
@@ -121,7 +119,7 @@ class Issuer:
 
     async def _access_token(self, client: Client, claims: Mapping[str, Any]) -> str:
         if client.more.get("access_token_format") == "opaque":
-            return self._opaque.write(claims)
+            return await self._opaque.write(claims)
         return await self._signing.jwt("at+jwt", claims, alg=client.more.get("access_token_signed_response_alg"))
 
     async def _id_token(self, client: Client, granted: Granted, authentication: Authentication, access_token: str, now: int) -> str:

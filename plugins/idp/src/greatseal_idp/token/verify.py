@@ -69,7 +69,7 @@ class TokensImpl:
         key = sha256(token.encode()).digest()
         found = self._verified.get(key)
         if found is None:
-            found = self._read(token)
+            found = await self._read(token)
             if found is None:
                 return None
             self._verified[key] = found
@@ -99,9 +99,9 @@ class TokensImpl:
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         self._families.revoke_origin(tx, origin)
 
-    def _read(self, token: str) -> Verified | None:
+    async def _read(self, token: str) -> Verified | None:
         if token.startswith(f"{OPAQUE}_"):
-            claims, kid = self._opaque.read(token), None
+            claims, kid = await self._opaque.read(token), None
         else:
             claims = self._signing.verify(token, typ=ACCESS)
             kid = None if claims is None else str(parse_compact(token).header["kid"])
