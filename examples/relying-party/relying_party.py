@@ -17,7 +17,14 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 from joserfc.jwt import ClaimsOption
 
-PAGE = "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>{body}</html>"
+PAGE = """\
+<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }} body {{ max-width: 40rem; margin: 10vh auto; padding: 0 1rem }}
+dt {{ opacity: .7 }} dd {{ margin: 0 0 .5rem; overflow-wrap: anywhere }}
+</style>
+<h1>{title}</h1>{body}</html>
+"""
 COOKIE = "relying_party"
 
 
