@@ -157,10 +157,12 @@ class Ca:
         self.write_key("issuing")
         self.write(self.issuing, self.root)
 
-    def certificate(self, name: str, issuer: str, *, ca: bool = True, days: tuple[int, int] = (-1, 365)) -> x509.Certificate:
+    def certificate(
+        self, name: str, issuer: str, *, ca: bool = True, days: tuple[int, int] = (-1, 365), with_usage: bool = True
+    ) -> x509.Certificate:
         now = datetime.now(UTC)
         usage = x509.KeyUsage(False, False, False, False, False, ca, ca, False, False)
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
             .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
@@ -169,9 +171,8 @@ class Ca:
             .not_valid_before(now + timedelta(days=days[0]))
             .not_valid_after(now + timedelta(days=days[1]))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
-            .sign(self.keys[issuer], hashes.SHA256())
         )
+        return (builder.add_extension(usage, critical=True) if with_usage else builder).sign(self.keys[issuer], hashes.SHA256())
 
     def write(self, *certificates: x509.Certificate) -> None:
         self.cert_file.write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
@@ -206,6 +207,16 @@ async def test_a_ca_that_is_brought_issues(tmp_path, brought):
         assert chain(service) == tuple(one.public_bytes(Encoding.DER) for one in (brought.issuing, brought.root))
         assert (tmp_path / "ca/default/root.pem").read_bytes() == brought.root.public_bytes(Encoding.PEM)
         assert await rows(service, KEYS) == []
+
+
+async def test_a_root_that_is_brought_may_lack_key_usage_and_an_issuing_ca_may_not(tmp_path, brought):
+    """``openssl req -x509`` makes such roots; a trust anchor's own extensions are not looked at (RFC 5280 s6.1)."""
+    brought.write(brought.issuing, brought.certificate("root", "root", with_usage=False))
+    async with serve(brought.config(tmp_path)) as service:
+        assert len(chain(service)) == 2
+
+    brought.write(brought.certificate("issuing", "root", with_usage=False), brought.root)
+    assert "keyUsage" in await refusal(brought.config(tmp_path))
 
 
 async def test_a_brought_ca_certifies_and_the_leaf_lies_within_its_life(open_desk, brought, tmp_path):

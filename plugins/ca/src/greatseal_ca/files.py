@@ -130,13 +130,13 @@ def _unfit(certificate: x509.Certificate, now: int) -> str | None:
     if certificate.not_valid_before_utc.replace(tzinfo=None) > when:
         return f"is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on; check the clock"
     try:
-        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound as error:
-        return f"has no extension {error.oid.dotted_string}; a CA certificate has basicConstraints and keyUsage"
+        extensions = {type(one.value): one.value for one in certificate.extensions}
     except ValueError:
         return "has extensions that cannot be read"
-    if not constraints.ca or not usage.key_cert_sign:
+    constraints, usage = extensions.get(x509.BasicConstraints), extensions.get(x509.KeyUsage)
+    # Roots of old tools have no keyUsage; nobody looks at it in a trust anchor (RFC 5280 s6.1.1).
+    may_sign = certificate.subject == certificate.issuer if usage is None else usage.key_cert_sign
+    if constraints is None or not constraints.ca or not may_sign:
         return "is no CA certificate (basicConstraints CA:TRUE, keyUsage keyCertSign)"
     return None
 
