@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -122,9 +123,9 @@ def test_requests_oauthlib(
         assert client.get(metadata["userinfo_endpoint"]).status_code == 401
 
 
-def test_idpyoidc(provider: Provider, person: Person, library: Library) -> None:
+def test_idpyoidc(provider: Provider, person: Person, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler for relying parties: discovery, the registered client, verification of the ID token, refresh, logout."""
-    library("idpyoidc", "idpyoidc")
+    monkeypatch.chdir(tmp_path)  # it writes keys of its own into the current folder
     handlers = library("idpyoidc.client.rp_handler", "idpyoidc")
     services = library("idpyoidc.client.defaults", "idpyoidc").DEFAULT_OIDC_SERVICES
     registered = provider.register()
