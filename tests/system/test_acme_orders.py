@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from cryptography import x509
@@ -276,6 +277,33 @@ async def test_ca_047_ca_048_profiles_and_grants(start_service):
     assert "account grant" in refused.json["detail"]
     assert still.json["status"] == "ready"
     assert granted.json["status"] == "valid"
+
+
+async def test_ca_182_patterns_hook_and_grant_must_all_pass(start_service, tmp_path):
+    for name, code in (("permits", 0), ("denies", 1)):
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    wishes = list(product((True, False), repeat=3))
+    names = ["".join("y" if one else "n" for one in wish) for wish in wishes]
+    profiles = {
+        name: {
+            "allowed_identifier_patterns": [r"a\.localhost" if pattern else r"b\.localhost"],
+            "auth_hook": str(tmp_path / ("permits" if hook else "denies")),
+            "require_account_grant": True,
+        }
+        for name, (pattern, hook, _) in zip(names, wishes, strict=True)
+    }
+    async with acme_site(start_service, profiles=profiles) as site:
+        client, accounts = await site.client(), site.service.kernel.service(ACCOUNTS)
+        granted = tuple(name for name in names if name.endswith("y"))
+        await site.service.host("acme").db.write(accounts.grant, client.kid.rpartition("/")[2], granted)
+        found = {}
+        for name in names:
+            ready = await client.ready(site.responder, "a.localhost", profile=name)
+            answer = await client.finalize(ready.json, csr_for("a.localhost"))
+            found[name] = answer.json["status"] if answer.status == 200 else answer.error
+
+    assert found == {name: "valid" if name == "yyy" else "unauthorized" for name in names}
 
 
 async def test_ca_108_the_order_of_the_checks_at_finalize(start_service):

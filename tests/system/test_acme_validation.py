@@ -123,6 +123,24 @@ async def test_what_was_processing_is_validated_after_a_restart(config):
     assert gate_of(site).passed == 2
 
 
+async def test_ca_206_a_challenge_type_that_is_not_enabled_any_more_is_an_incorrect_response(config, feature):
+    document, responder = config
+    async with restarted(*config) as site:
+        client = await site.client()
+        place = await answered(client, "a.localhost")
+        await eventually(lambda: gate_of(site).waiting == 1)
+
+    enabled = [name for name in document["plugins"]["enabled"] if name != feature]
+    async with restarted({**document, "plugins": {"enabled": enabled}}, responder) as site:
+        again = await site.client(client.key)
+        order = await again.until(place, "pending")
+
+    assert order["status"] == "invalid"
+    problem = order["error"].get("subproblems", [order["error"]])[0]
+    assert problem["type"] == "urn:ietf:params:acme:error:incorrectResponse"
+    assert "gate-01 is not enabled" in problem["detail"]
+
+
 async def test_a_claimed_order_is_settled_after_a_restart(config):
     async with restarted(*config) as site:
         client = await site.client()

@@ -125,7 +125,7 @@ async def test_urls_are_named_only_when_they_are_configured(open_desk, desk):
     assert len((await desk.leaf("a.example.com")).extensions) == 6
 
 
-async def test_a_profile_gives_lifetime_and_usages(open_desk):
+async def test_ca_053_ca_054_a_profile_gives_lifetime_and_usages(open_desk):
     profiles = {"short": {"validity_days": 7, "eku": ["clientAuth", "1.2.3.4.5"]}, "bare": {"eku": []}}
     desk = await open_desk(ca={"validity_days": 30}, profiles=profiles)
     short, bare = await desk.leaf("a.example.com", profile="short"), await desk.leaf("a.example.com", profile="bare")

@@ -50,7 +50,7 @@ def with_patterns(open_desk):
     return start
 
 
-async def test_r61_a_pattern_matches_the_value_or_type_and_value_in_full(with_patterns):
+async def test_ca_045_r61_a_pattern_matches_the_value_or_type_and_value_in_full(with_patterns):
     desk = await with_patterns(r"[a-z]+\.example\.com", r"ip:192\.0\.2\.[0-9]+")
 
     await check(desk, PATTERNS, "a.example.com", "ip/192.0.2.1")
@@ -59,7 +59,7 @@ async def test_r61_a_pattern_matches_the_value_or_type_and_value_in_full(with_pa
     await denied(desk, PATTERNS, "dns/192.0.2.1")
 
 
-async def test_r61_every_identifier_needs_a_pattern(with_patterns):
+async def test_ca_045_r61_every_identifier_needs_a_pattern(with_patterns):
     desk = await with_patterns(r"a\.example\.com")
 
     assert await denied(desk, PATTERNS, "a.example.com", "b.example.com") == f"{PATTERNS}: profile p is not for dns:b.example.com"
@@ -100,7 +100,7 @@ def with_hook(open_desk, tmp_path):
     return start
 
 
-async def test_the_hook_gets_the_order_and_permits_with_exit_code_0(with_hook, tmp_path):
+async def test_ca_046_the_hook_gets_the_order_and_permits_with_exit_code_0(with_hook, tmp_path):
     seen = tmp_path / "seen.json"
     desk = await with_hook(f"cat > {seen}")
     await check(desk, "auth_hook", "a.example.com", "ip/192.0.2.1")
@@ -109,7 +109,7 @@ async def test_the_hook_gets_the_order_and_permits_with_exit_code_0(with_hook, t
     assert json.loads(seen.read_bytes()) == {"account_id": "account-1", "profile": "p", "identifiers": identifiers}
 
 
-async def test_another_exit_code_denies_with_the_trimmed_output(with_hook):
+async def test_ca_046_another_exit_code_denies_with_the_trimmed_output(with_hook):
     desk = await with_hook("echo; echo '  not on the'; echo ' list  '; echo ignored >&2; exit 3")
 
     assert await denied(desk, "auth_hook", "a.example.com") == "auth_hook: not on the list"

@@ -105,7 +105,7 @@ async def test_caa_of_a_missing_name_is_none_and_of_an_alias_is_the_targets(dns:
 
 
 @pytest.mark.parametrize(("validate", "authentic", "unchecked"), [(True, True, False), (False, False, True)])
-async def test_validation_is_asked_for_or_switched_off(dns: ScriptedDns, validate: bool, authentic: bool, unchecked: bool) -> None:
+async def test_ca_222_validation_is_asked_for_or_switched_off(dns: ScriptedDns, validate: bool, authentic: bool, unchecked: bool) -> None:
     dns.records("t.example", "TXT", '"value"')
 
     await DnsResolver(DnsSettings(dns_resolver_addr=dns.address, validate_dnssec=validate), HostsSettings()).txt("t.example")
@@ -205,7 +205,7 @@ async def test_a_name_that_dns_cannot_carry_is_a_problem(resolver: DnsResolver, 
         await resolver.txt(name)
 
 
-async def test_dns_over_tls_is_used_and_the_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ca_223_dns_over_tls_is_used_and_the_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "roots.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "roots.pem"))
