@@ -1,4 +1,4 @@
-"""`make bench`: prints a table and writes var/bench.json. It takes about two minutes and stops by itself.
+"""`make bench`: prints a table and writes var/bench.json. It takes about four minutes and stops by itself.
 
 Figures are medians of interleaved rounds; a ratio is CPU by the P-256 sign + verify of the same minute, so that machines compare.
 """
@@ -13,6 +13,8 @@ from bench.inside import registry_rows, store_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.process import memory_rows, start_row
+from bench.tokens import token_rows
+from bench.wrk import installed
 from rig.pebble import Pebble
 from rig.server import Server
 
@@ -35,6 +37,15 @@ def server_rows(folder: Path) -> list[Row]:
         return rows + order_rows(server, process.pid, beside)
 
 
+def provider_rows() -> list[Row]:
+    """What needs a running identity provider."""
+    if not installed():
+        print("wrk is not installed (apt install wrk): no rows of the identity provider", file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        return token_rows(Path(folder))
+
+
 def show(rows: list[Row]) -> None:
     """The table."""
 
@@ -52,7 +63,7 @@ def show(rows: list[Row]) -> None:
 def main() -> None:
     """All rows."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = [*server_rows(Path(folder)), *registry_rows(), *store_rows()]
+        rows = [*server_rows(Path(folder)), *provider_rows(), *registry_rows(), *store_rows()]
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
     show(rows)
