@@ -48,7 +48,7 @@ class Provider:
     @cached_property
     def clients(self) -> Registry:
         """The client registry (service CLIENTS)."""
-        return Registry(self.host, ends=(self._end_families,))
+        return Registry(self.host, ends=(self._end_tokens,))
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -174,12 +174,14 @@ class Provider:
             *TokenEndpoint(self.host, self.clients, self.families, self.issuer).routes(),
             *Introspection(self.host, self.clients, self.tokens, self.families).routes(),
             *Revocation(self.host, self.clients, self.tokens, self.families, self.revocations).routes(),
-            *UserInfo(self.host, self.clients, self.claims, self.signing).routes(),
+            *UserInfo(self.host, self.clients, self.claims, self.signing, self.directories).routes(),
             *self.sessions.routes(),
             *self.pages.routes(),
             *self.front.routes(),
             *self.admin.routes(),
         ]
 
-    def _end_families(self, tx: Tx, client_id: str) -> None:
+    def _end_tokens(self, tx: Tx, client_id: str) -> None:
+        """Nothing that a deleted client got is good any more."""
         self.families.revoke_of(tx, client_id=client_id)
+        self.revocations.revoke(tx, "client", client_id)

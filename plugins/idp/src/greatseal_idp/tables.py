@@ -151,7 +151,7 @@ revoked = table(
     "idp_revoked",
     metadata,
     State.APPEND_ONLY,
-    Column("kind", Text, nullable=False),  # jti, family, origin, session
+    Column("kind", Text, nullable=False),  # jti, family, origin, session, client
     Column("value", Text, nullable=False),
     Column("until", Moment, nullable=False, index=True),
     PrimaryKeyConstraint("kind", "value"),

@@ -11,7 +11,7 @@ from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.settings import TokenSettings
 
-Kind = Literal["jti", "family", "origin", "session"]
+Kind = Literal["jti", "family", "origin", "session", "client"]
 
 KIND = t.revoked.name
 SLACK = 600_000_000

@@ -4,11 +4,13 @@ import orjson
 
 from greatseal.api.clients import Clients
 from greatseal.api.http import Bearer, Call, Reply, Route
+from greatseal.api.identity import AccountRefused
 from greatseal.api.tokens import BearerCaller
 from greatseal.host import Host
 from greatseal_idp.claims import Claims
+from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.signing import Signing
-from greatseal_idp.token.bearer import FORM
+from greatseal_idp.token.bearer import FORM, refused
 from greatseal_idp.token.cors import open_to_scripts, preflight
 
 PATH = "/userinfo"
@@ -17,11 +19,12 @@ PATH = "/userinfo"
 class UserInfo:
     """The UserInfo endpoint."""
 
-    def __init__(self, host: Host, clients: Clients, claims: Claims, signing: Signing) -> None:
+    def __init__(self, host: Host, clients: Clients, claims: Claims, signing: Signing, directories: DirectoriesImpl) -> None:
         self._host = host
         self._clients = clients
         self._claims = claims
         self._signing = signing
+        self._directories = directories
 
     def routes(self) -> list[Route]:
         """GET, and POST with the token in the header or in a form."""
@@ -36,6 +39,10 @@ class UserInfo:
     async def userinfo(self, call: Call) -> Reply:
         """JSON, or a signed JWT for a client that registered ``userinfo_signed_response_alg`` (s5.3.2)."""
         token = call.caller_as(BearerCaller).token
+        try:
+            await self._directories.account(token.subject)
+        except AccountRefused as problem:
+            raise refused("the account may not sign in") from problem
         wanted = token.claims.get("userinfo_claims", ())
         claims = {**await self._claims.of(token.subject, token.scopes, wanted), "sub": token.subject}
         client = await self._clients.get(token.client_id)

@@ -154,7 +154,13 @@ class TokensImpl:
 
 def revocable(claims: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys under which a token may have been revoked. Those of a family outlive the session (``offline_access``)."""
-    names = {"jti": "jti", "family": "family", "origin": "origin", **({} if "family" in claims else {"sid": "session"})}
+    names = {
+        "jti": "jti",
+        "client_id": "client",
+        "family": "family",
+        "origin": "origin",
+        **({} if "family" in claims else {"sid": "session"}),
+    }
     return tuple(f"{kind} {claims[name]}" for name, kind in names.items() if name in claims)
 
 
