@@ -100,6 +100,8 @@ def _check(scope: Scope) -> None:
         raise BadRequest(f"a scope's name is 1 to {MAX_NAME} printable ASCII characters without space, quote and backslash")
     if len(scope.description) > MAX_DESCRIPTION:
         raise BadRequest(f"description: at most {MAX_DESCRIPTION} characters")
+    if "\0" in scope.description:
+        raise BadRequest("description: a NUL cannot be kept")
     if len(scope.claims) > MAX_CLAIMS or not all(_CLAIM.fullmatch(claim) for claim in scope.claims):
         raise BadRequest(f"claims: at most {MAX_CLAIMS} names of 1 to 128 printable ASCII characters")
 

@@ -137,6 +137,8 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, setting
     nonce = parameters.get("nonce")
     if nonce is not None and len(nonce.encode()) > MAX_NONCE:
         raise BadRequest(f"nonce: at most {MAX_NONCE} bytes")
+    if nonce is not None and "\0" in nonce:
+        raise BadRequest("nonce: a NUL cannot be kept")
     return AuthorizationRequest(
         to=to,
         scopes=_scopes(parameters.get("scope", ""), client.scopes),
