@@ -94,8 +94,11 @@ class Page:
                 self._url = parameters["frame"]["url"]
             case "Page.loadEventFired":
                 self._loads.put_nowait(self._url)
-            case "Log.entryAdded" if parameters["entry"]["source"] != "network":  # a status of 400 is no complaint
-                self.complaints.append(parameters["entry"]["text"])
+            case "Log.entryAdded":
+                entry = parameters["entry"]
+                # A status of 400 is no complaint, nor that a typing person was faster than autofocus.
+                if entry["source"] != "network" and entry["level"] in {"warning", "error"}:
+                    self.complaints.append(entry["text"])
             case "Runtime.exceptionThrown":
                 self.complaints.append(parameters["exceptionDetails"]["text"])
 
