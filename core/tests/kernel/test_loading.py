@@ -64,7 +64,8 @@ def test_a_plugin_that_cannot_be_imported_names_its_distribution(site):
     ("hook", "reason"),
     [
         ("def routes(self, hots): return []", "hots"),
-        ("def rutes(self, host): return []", "rutes"),
+        ("def rutes(self, host): return []", "unknown hook 'rutes'; did you mean 'routes'?"),
+        ("def xyzzy(self, host): return []", "unknown hook 'xyzzy'; greatseal.hookspecs"),
     ],
 )
 def test_a_hook_that_does_not_fit_is_named(site, hook, reason):
@@ -74,6 +75,7 @@ def test_a_hook_that_does_not_fit_is_named(site, hook, reason):
 
     assert "'odd' of greatseal-odd 1.0 has a hook that does not fit" in problem
     assert reason in problem
+    assert " object at " not in problem
 
 
 def test_three_mistakes_give_three_messages(site):

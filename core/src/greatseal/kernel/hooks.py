@@ -1,5 +1,7 @@
 """The only code that touches pluggy: registration with exact errors, and typed collecting calls for one plugin at a time."""
 
+import difflib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +31,19 @@ class Hooks:
         except pluggy.PluginValidationError as error:
             if self._manager.has_plugin(plugin.feature):
                 self._manager.unregister(name=plugin.feature)
-            reason = " ".join(str(error).split())
-            return f"{who} has a hook that does not fit: {reason}; greatseal.hookspecs lists every hook with its parameters"
+            reason = " ".join(str(error).replace(f" in plugin {instance!r}", "").split())
+            cure = "greatseal.hookspecs lists every hook with its parameters"
+            return f"{who} has a hook that does not fit: {reason}{self._nearest(reason)}; {cure}"
         except Exception as error:  # noqa: BLE001  # whatever a third party's constructor raises must name its distribution
             return f"{who} cannot be created: {type(error).__name__}: {error}"
         self.instances[plugin.feature] = instance
         return None
+
+    def _nearest(self, reason: str) -> str:
+        unknown = re.fullmatch(r"unknown hook '(\w+)'", reason)
+        known = [name for name, hook in vars(self._manager.hook).items() if hook.has_spec()]
+        close = difflib.get_close_matches(unknown[1], known, n=1) if unknown else []
+        return f"; did you mean {close[0]!r}?" if close else ""
 
     def collect(self, feature: str, hook: str, **arguments: object) -> list[Any]:
         """What one plugin returns from one hook; an empty list when it does not implement it."""
