@@ -1,5 +1,6 @@
 """How clients prove themselves, over HTTP. ``grant_type=none`` tells a proven client from one that is not."""
 
+import asyncio
 import base64
 from typing import Any
 from urllib.parse import quote_plus
@@ -158,6 +159,15 @@ async def test_a_deleted_client_is_invalid_client_at_once(desk: Any) -> None:
     assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == PROVEN
     await desk.provider.clients.delete(client_id, by="root")
     assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == NOT_PROVEN
+
+
+async def test_fifty_first_requests_at_once_with_a_chosen_secret_are_all_proven(desk: Any) -> None:
+    client_id = await made(desk, "client_secret_basic", "a secret that somebody chose, 32 bytes")
+    headers = basic(client_id, "a secret that somebody chose, 32 bytes")
+
+    answers = await asyncio.gather(*(token(desk, headers=headers) for _ in range(50)))
+
+    assert {outcome(answer) for answer in answers} == {PROVEN}
 
 
 async def test_twenty_failures_of_a_client_in_a_minute_are_followed_by_429(open_idp: Any) -> None:

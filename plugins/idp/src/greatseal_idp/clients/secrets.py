@@ -1,11 +1,13 @@
 """Client secrets at rest (ruling R56): SHA-256 of a generated one, Argon2id of a chosen one, sealed where the value is needed."""
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -36,6 +38,7 @@ class ClientSecrets:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._verified: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+        self._turns: WeakValueDictionary[tuple[str, bytes], asyncio.Lock] = WeakValueDictionary()
 
     def generate(self) -> Secret:
         """A new secret of 256 bits."""
@@ -67,9 +70,18 @@ class ClientSecrets:
         digests = [hashlib.sha256(candidate.encode()).digest() for candidate in candidates]
         if stored.form == "sha256":
             return any(hmac.compare_digest(digest, stored.value) for digest in digests)
-        known = self._verified.get(client.client_id)
-        if known is not None and known[0] == stored.value and any(hmac.compare_digest(digest, known[1]) for digest in digests):
+        if self._is_known(client, stored, digests):
             return True
+        # The first requests of a client after a start bring the same secret at once: one of them has it checked.
+        turn = self._turns.setdefault((client.client_id, digests[0]), asyncio.Lock())
+        async with turn:
+            return self._is_known(client, stored, digests) or await self._is_proven(client, stored, candidates, digests)
+
+    def _is_known(self, client: Client, stored: StoredSecret, digests: Sequence[bytes]) -> bool:
+        known = self._verified.get(client.client_id)
+        return known is not None and known[0] == stored.value and any(hmac.compare_digest(digest, known[1]) for digest in digests)
+
+    async def _is_proven(self, client: Client, stored: StoredSecret, candidates: Sequence[str], digests: Sequence[bytes]) -> bool:
         wait = self._host.limits.hit("client-secret", client.client_id, SLOW_TRIES, SLOW_WINDOW)
         if wait is not None:
             raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)})
