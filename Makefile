@@ -4,6 +4,7 @@ PYTHON ?= python3
 UV = .uv/bin/uv
 SYNC = $(UV) sync --quiet --python $(PYTHON)
 NODE_PEERS = tests/peers/node
+NODE_BENCH = tests/bench/peer
 SOURCES = core/src plugins/*/src examples/*/src
 
 export UV_SYSTEM_CERTS = 1
@@ -11,10 +12,10 @@ export UV_COMPILE_BYTECODE = 1
 unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 .DEFAULT_GOAL = help
-.PHONY: help run test test-faults peers lint bench docs lock clean
+.PHONY: help run test test-faults peers lint bench bench-peer docs lock clean
 
 help:
-	@echo 'make run | test | test-faults | peers | lint | bench | docs | lock | clean'
+	@echo 'make run | test | test-faults | peers | lint | bench | bench-peer | docs | lock | clean'
 
 run: $(UV)
 	@$(SYNC) --inexact --no-default-groups
@@ -31,9 +32,9 @@ test-faults: $(UV)
 peers: $(NODE_PEERS)/node_modules/.package-lock.json
 	@tests/rig/install-debian.sh
 
-$(NODE_PEERS)/node_modules/.package-lock.json: $(NODE_PEERS)/package-lock.json $(UV)
+$(NODE_PEERS)/node_modules/.package-lock.json $(NODE_BENCH)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json $(UV)
 	@$(SYNC) --all-groups
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" npm ci --prefix $(NODE_PEERS) --silent --ignore-scripts
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" npm ci --prefix $* --silent --ignore-scripts
 	@touch $@
 
 lint: $(UV)
@@ -48,6 +49,9 @@ lint: $(UV)
 bench: $(UV)
 	@$(SYNC) --all-groups
 	@PYTHONPATH=tests .venv/bin/python -m bench $(ARGS)
+
+bench-peer: $(NODE_BENCH)/node_modules/.package-lock.json
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" PYTHONPATH=tests .venv/bin/python -m bench.peer $(ARGS)
 
 docs: $(UV)
 	@$(SYNC) --all-groups

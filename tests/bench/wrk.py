@@ -67,6 +67,8 @@ def run(target: Target, workload: Workload, seconds: int, folder: Path, *, keep:
     found = msgspec.json.decode(answer.strip().splitlines()[-1], type=Measured)
     if found.wrong or found.missing or found.errors or not found.requests:
         raise RuntimeError(f"{target.base_url}{workload.path}: {found}")
+    if not used:
+        raise RuntimeError(f"process {target.pid} used no CPU: it is not the one that answers at {target.base_url}")
     return Sample(cpu_us=used, seconds=found.seconds, operations=found.requests, reference_us=reference), found
 
 
