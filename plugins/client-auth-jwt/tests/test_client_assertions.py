@@ -85,13 +85,13 @@ async def prove(method, assertion, registered, **form):
 
 
 @pytest.mark.parametrize("audience", [*AUDIENCES, [AUDIENCES[1]]])
-async def test_an_assertion_of_the_clients_key_proves_it(host, audience):
+async def test_idp_026_an_assertion_of_the_clients_key_proves_it(host, audience):
     match = await prove(private_key_jwt(host), signed(claims(host, aud=audience)), inline(KEY))
 
     assert (match.client.client_id, match.subject) == ("c1", "c1")
 
 
-async def test_a_secret_proves_the_client_by_its_mac(host):
+async def test_idp_027_a_secret_proves_the_client_by_its_mac(host):
     method = ClientSecretJwt(host, Keyring())
 
     for alg in ("HS256", "HS384", "HS512"):
@@ -245,7 +245,7 @@ def test_any_text_is_a_refusal(text):
         {"jwks": {}},
     ],
 )
-def test_registrations_that_are_refused(members):
+def test_idp_036_registrations_that_are_refused(members):
     with pytest.raises(InvalidClientMetadata):
         PrivateKeyJwt(None, None).check(Registration(client=client(**members), open=False))
 

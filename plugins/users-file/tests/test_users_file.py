@@ -57,7 +57,7 @@ async def attempt(opened, username, password):
 
 
 @pytest.mark.parametrize("username", ["alice", "alice@EXAMPLE.ORG", "alice@example.org"])
-async def test_the_right_password_signs_in(opened, username):
+async def test_idp_004_the_right_password_signs_in(opened, username):
     assert await attempt(opened, username, "correct horse") == Authenticated(username="alice", realm="EXAMPLE.ORG", amr=("pwd",))
 
 

@@ -66,7 +66,7 @@ async def test_idp_125_the_list_holds_every_client_with_every_field_of_the_docum
     assert answer.json[0]["allow_token_exchange_actor"] is False
 
 
-async def test_idp_127_an_unknown_client_is_404(admin):
+async def test_idp_127_idp_361_an_unknown_client_is_404(admin):
     for method in ("get", "delete"):
         answer = await getattr(admin, method)("clients/00000000-0000-4000-8000-000000000000")
         assert (answer.status, answer.json["error"]) == (404, "not_found")

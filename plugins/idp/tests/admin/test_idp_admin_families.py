@@ -94,7 +94,7 @@ async def test_idp_113_a_refresh_token_of_a_revoked_family_is_refused(admin):
 
 
 @pytest.mark.parametrize("id", ["unknown", "00000000-0000-4000-8000-000000000000", "'%20OR%201=1--", "%2e%2e%2fclients"])
-async def test_a_family_that_is_not_there_is_404(admin, id):
+async def test_idp_361_a_family_that_is_not_there_is_404(admin, id):
     await admin.family()
 
     assert (await admin.delete(f"refresh-families/{id}")).status == 404

@@ -99,7 +99,7 @@ async def test_idp_342_a_role_is_lost_with_the_group_that_gave_it(open_idp):
     assert (await desk.get("/api/admin/nodes", cookie=cookie)).status == 403
 
 
-async def test_without_roles_every_admin_request_is_403(open_idp):
+async def test_idp_360_without_roles_every_admin_request_is_403(open_idp):
     desk = await open_idp()
     cookie = await desk.cookie("alice")
 
