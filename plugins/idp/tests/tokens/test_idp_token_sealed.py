@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from greatseal.api.identity import ExpiredTicket
-from greatseal.keys.cluster import load_cluster_key
-from greatseal.keys.sealed import Sealer
+from greatseal.testing.keys import Sealer, load_cluster_key
 from greatseal_idp.sessions.ticket import Tickets
 from greatseal_idp.token.issue import OpaqueTokens
 
