@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,9 @@ from greatseal_idp.sessions.ticket import Tickets
 from greatseal_idp.token.issue import OpaqueTokens
 
 
-class Sent:
+def sent(cookie: str) -> Any:
     """A call of which only the cookie counts."""
-
-    def __init__(self, cookie: str) -> None:
-        self.headers = {"Cookie": cookie.partition(";")[0]}
+    return SimpleNamespace(headers={"Cookie": cookie.partition(";")[0]})
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_proc
     again._secrets = desk._secrets
 
     assert (await again.introspect(client, token))["active"] is True
-    assert await Tickets(again.host).of(Sent(cookie)) == ticket
+    assert await Tickets(again.host).of(sent(cookie)) == ticket
 
 
 async def test_a_cluster_key_makes_no_opaque_token(start_desk: Any, sections: Any) -> None:
@@ -66,4 +65,4 @@ async def test_an_envelope_of_another_purpose_or_node_is_none(start_desk: Any, s
     assert await opaque.read(f"at_n1_{text}") is None
     assert await opaque.read(token.replace("at_n1_", "at_n2_")) is None
     assert await opaque.read("at_n1_AAAA") is None
-    assert await Tickets(desk.host).of(Sent(f"greatseal_change={token}")) is None
+    assert await Tickets(desk.host).of(sent(f"greatseal_change={token}")) is None
