@@ -142,6 +142,7 @@ async def test_s040_alg_none_is_refused(host, alg):
         {"jti": None},
         {"jti": ""},
         {"jti": 7},
+        {"jti": "a\0b"},
         {"jti": "x" * 300},
     ],
     ids=str,
