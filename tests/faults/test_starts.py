@@ -90,8 +90,11 @@ async def test_f01_a_first_start_killed_at_many_steps(postgres_cluster, tmp_path
                     await check_first_start(service, responder)
 
 
-async def interrupted(service: Crashing, responder: Responder, session: aiohttp.ClientSession) -> tuple[AcmeClient, dict[str, str], Ledger]:
-    """Orders whose finalization, and others whose validation, a kill interrupted: the orders' URLs and names."""
+async def interrupted(
+    service: Crashing, responder: Responder, session: aiohttp.ClientSession
+) -> tuple[AcmeClient, dict[str, str], list[str], Ledger]:
+    """Orders whose finalization, and others whose validation, a kill interrupted: the orders' URLs and names, and the challenges whose
+    response was not acknowledged."""
     ledger = Ledger()
     assert await service.start(f"ca.issue.signed:kill:{ORDERS // 2}")
     client = await Subscriber(service, responder, ledger, session).account("settle")
@@ -101,19 +104,20 @@ async def interrupted(service: Crashing, responder: Responder, session: aiohttp.
         name = f"settle{number}.localhost"
         ready.append(await client.ready(responder, name))
         orders[ready[-1].location] = name
-    validating = []
+    challenges = []
     for number in range(4):
         name = f"validate{number}.localhost"
         made = await client.order(name)
         orders[made.location] = name
         challenge = await client.challenge(made.json["authorizations"][0])
         responder[challenge["token"]] = f"{challenge['token']}.{client.key.thumbprint}"
-        validating.append(client.post(challenge["url"], {}))
+        challenges.append(challenge["url"])
     finalizing = [client.finalize(order.json, csr_for(orders[order.location])) for order in ready]
-    await asyncio.gather(*finalizing, *validating, return_exceptions=True)
+    answers = await asyncio.gather(*finalizing, *(client.post(url, {}) for url in challenges), return_exceptions=True)
+    unanswered = [url for url, answer in zip(challenges, answers[len(ready) :], strict=True) if isinstance(answer, BaseException)]
     await service.killed()
     ledger.orders = list(orders)
-    return client, orders, ledger
+    return client, orders, unanswered, ledger
 
 
 @pytest.mark.timeout(300)
@@ -121,7 +125,7 @@ async def test_f01_kills_while_a_crash_is_settled(database_url, tmp_path):
     async with Responder().served() as responder, aiohttp.ClientSession() as session:
         service = Crashing(tmp_path, database_url, responder)
         async with service.warm():
-            client, orders, ledger = await interrupted(service, responder, session)
+            client, orders, unanswered, ledger = await interrupted(service, responder, session)
             with rows_of(database_url) as ask:
                 assert ask("SELECT count(*) FROM acme_order WHERE status = 'processing'") != [(0,)]
             for point in SETTLING:
@@ -136,6 +140,8 @@ async def test_f01_kills_while_a_crash_is_settled(database_url, tmp_path):
             async with asyncio.timeout(RECOVERY_SECONDS):  # I10, without any client's help
                 await eventually(lambda: settled(service))
             client.nonces.clear()
+            for url in unanswered:
+                assert (await client.post(url, {})).status == 200
             for url, name in orders.items():
                 order = await client.until(url, "processing", "pending")
                 if order["status"] == "ready":
