@@ -458,3 +458,13 @@ def test_a_table_is_aligned_and_its_cells_are_words():
     ]
     assert cell("number", 5) == "5"
     assert printable("a\nb\x1b\u202e") == "a\\nb\\x1b\\u202e"
+
+
+def test_a_kid_may_begin_with_a_dash():
+    from click.testing import CliRunner
+
+    from greatseal.cli import main
+
+    result = CliRunner().invoke(main, ["ctl", "--server", "http://localhost:1", "keys", "revoke", "-VGhkmd", "--yes"])
+
+    assert "No such option" not in result.output

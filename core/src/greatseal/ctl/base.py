@@ -60,8 +60,13 @@ class Admin:
         return found
 
 
-def command(group: click.Group, name: str) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
-    """Register a command of ``group`` that takes the Admin first, knows --json, and ends with one line for each problem."""
+def command(
+    group: click.Group, name: str, *, leading_dash: bool = False
+) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
+    """Register a command of ``group`` that takes the Admin first, knows --json, and ends with one line for each problem.
+
+    ``leading_dash``: its argument may begin with ``-``, as one kid in 64 does.
+    """
 
     def register(fn: Callable[Concatenate[Admin, P], None]) -> click.Command:
         @wraps(fn)
@@ -74,7 +79,7 @@ def command(group: click.Group, name: str) -> Callable[[Callable[Concatenate[Adm
                 click.echo(f"greatseal: {printable(str(problem))}", err=True)
                 sys.exit(problem.code)
 
-        return group.command(name)(JSON(run))
+        return group.command(name, context_settings={"ignore_unknown_options": leading_dash})(JSON(run))
 
     return register
 

@@ -32,7 +32,7 @@ def rotate_key(admin: Admin, alg: str | None) -> None:
     admin.output.done(f"{made['alg']} key {made['kid']} signs now", made)
 
 
-@command(keys, "revoke")
+@command(keys, "revoke", leading_dash=True)
 @click.argument("kid")
 @YES
 def revoke_key(admin: Admin, kid: str, yes: bool) -> None:
