@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trustme
+import uvloop
 from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
+from greatseal import __version__
 from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
 from greatseal.net import AddressPolicy, Blocked, fetch, open_connection, outbound
 from greatseal.testing.resolver import FakeResolver
@@ -189,6 +191,82 @@ async def test_fetch_tells_who_answered_what() -> None:
     assert found.url == url
     assert (found.address, found.status, found.body, found.redirects) == ("127.0.0.1", 200, b"ok", 0)
     assert found.headers["content-length"] == "2"
+
+
+async def test_fetch_sends_one_plain_request_and_passes_over_interim_answers() -> None:
+    asked = []
+
+    async def hesitating(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nuntil the end")
+        writer.close()
+
+    async with await asyncio.start_server(hesitating, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        found = await fetch(f"http://a.example:{port}/a path?b=ü", resolver=FakeResolver(loopback=True), policy=ANY)
+
+    assert (found.status, found.body) == (200, b"until the end")
+    first, *fields = asked[0].decode().removesuffix("\r\n\r\n").split("\r\n")
+    assert first == "GET /a%20path?b=%C3%BC HTTP/1.1"
+    assert sorted(fields) == [
+        "Accept-Encoding: identity",
+        "Accept: */*",
+        "Connection: close",
+        f"Host: a.example:{port}",
+        f"User-Agent: greatseal/{__version__}",
+    ]
+
+
+async def test_no_header_can_end_its_line(port: int) -> None:
+    with pytest.raises(ValueError, match="control characters"):
+        await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY, headers={"X-Note": "a\r\nX-Other: b"})
+
+
+async def test_what_is_no_http_is_a_connection_problem(port: int) -> None:
+    with pytest.raises(Connection, match="not HTTP"):
+        await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY)
+
+
+async def test_a_head_that_ends_early_is_a_connection_problem() -> None:
+    async def cut_short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Len")
+        writer.close()
+
+    async with await asyncio.start_server(cut_short, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Connection, match=r": Server disconnected$"):
+            await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY)
+
+
+async def test_a_body_that_ends_early_is_a_connection_problem() -> None:
+    async def cut_short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+        writer.close()
+
+    async with await asyncio.start_server(cut_short, "127.0.0.1", 0) as server:
+        with pytest.raises(Connection):
+            await fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", resolver=FakeResolver(), policy=ANY)
+
+
+def test_the_loop_of_production_fetches_too(authority: trustme.CA) -> None:
+    """Its transports are not asyncio's."""
+
+    async def both() -> list[bytes]:
+        secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("a.example").configure_cert(secure)
+        found = []
+        for scheme, context in (("http", None), ("https", secure)):
+            async with await asyncio.start_server(web, "127.0.0.1", 0, ssl=context) as server:
+                url = f"{scheme}://a.example:{server.sockets[0].getsockname()[1]}/"
+                answer = await fetch(url, resolver=FakeResolver(loopback=True), policy=ANY, tls=trusting(authority))
+                found.append(answer.body)
+        return found
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(both()) == [b"ok", b"ok"]
 
 
 @pytest.mark.parametrize(

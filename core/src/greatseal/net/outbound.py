@@ -18,17 +18,17 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import aiohttp
 import msgspec
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from greatseal import __version__
 from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
 from greatseal.net.addresses import PUBLIC, AddressPolicy
+from greatseal.net.exchange import Answer, Exchange, request
 from greatseal.net.text import excerpt
 
 __all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "fetch", "open_connection"]
@@ -102,29 +102,33 @@ async def fetch(
     request header but ``headers`` tells who asks.
     """
     trail = _Trail(url, seconds)
-    gate = _Gate()
+    sent = {"User-Agent": f"greatseal/{__version__}", **headers}
     try:
-        async with asyncio.timeout(seconds) as limit, _session(gate, tls, headers) as session:
+        async with asyncio.timeout(seconds) as limit:
             target = _target(url, trail)
             for followed in range(redirects + 1):
                 _check_hop(target, ports, trail)
                 addresses = await _checked_addresses(target.raw_host or "", resolver, policy, trail)
-                async with await _ask(session, gate, target, addresses, trail, form=form) as response:
-                    location = response.headers.get("Location") if response.status in REDIRECT_STATUSES else None
+                exchange = await _begun(target, addresses, tls, trail)
+                try:
+                    answer = await exchange.ask(request(target, sent, form))
+                    location = answer.headers.get("Location") if answer.status in REDIRECT_STATUSES else None
                     if location is None or form is not None:
-                        body = await _read(response, max_body, trail)
+                        body = await _read(answer, max_body, trail)
                         return Fetched(
                             url=str(target),
                             address=trail.address,
-                            status=response.status,
-                            headers=response.headers,
+                            status=answer.status,
+                            headers=answer.headers,
                             body=body,
                             redirects=followed,
                         )
+                finally:
+                    exchange.end()
                 target = _follow(target, location, trail)
     except TimeoutError as error:
         raise (trail.timed_out() if limit.expired() else trail.broken(error)) from error
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
         raise trail.broken(error) from error
     raise IncorrectResponse(f"{url}: more than {redirects} redirects; {trail.what}")
 
@@ -189,65 +193,6 @@ class _Trail:
         for self.address in addresses:
             yield self.address, share
         self.address = ""
-
-
-class _Gate(AbstractResolver):
-    """Gives aiohttp the one checked address, and no socket for any other: literals do not go through its resolver."""
-
-    def __init__(self) -> None:
-        self.address = ""
-
-    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
-        del family  # the address has its own
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [ResolveResult(hostname=host, host=self.address, port=port, family=_family(self.address), proto=0, flags=flags)]
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    def socket(self, info: tuple[Any, ...]) -> socket.socket:
-        family, kind, protocol, _, where = info
-        if ip_address(where[0]) != ip_address(self.address):
-            raise PermissionError(f"{where[0]} is not the address that was checked")
-        return socket.socket(family, kind, protocol)
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Connects to the address of the gate. Without TLS by the loop itself, which costs half of a socket that is handed to it.
-
-    ``_create_connection`` is what aiohttp's own connectors override.
-    """
-
-    def __init__(self, gate: _Gate, tls: ssl.SSLContext | bool) -> None:
-        super().__init__(
-            resolver=gate, socket_factory=gate.socket, use_dns_cache=False, force_close=True, ssl=tls, happy_eyeballs_delay=None
-        )
-        self._gate = gate
-
-    async def _create_connection(self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout) -> ResponseHandler:
-        if req.is_ssl():
-            return await super()._create_connection(req, traces, timeout)
-        try:
-            async with asyncio.timeout(timeout.sock_connect):
-                assert req.url.port  # _check_hop has seen it
-                _, protocol = await self._loop.create_connection(self._factory, self._gate.address, req.url.port)
-        except OSError as error:
-            if isinstance(error, TimeoutError) and error.errno is None:
-                raise  # aiohttp makes a ConnectionTimeoutError of it
-            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
-        return protocol
-
-
-def _session(gate: _Gate, tls: ssl.SSLContext | bool, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    # A session of its own costs 30 us and shares nothing with anybody.
-    connector = _Connector(gate, tls)
-    return aiohttp.ClientSession(
-        connector=connector,
-        headers={"User-Agent": f"greatseal/{__version__}", "Accept-Encoding": "identity", **headers},
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-        auto_decompress=False,
-    )
 
 
 def _target(url: str, trail: _Trail) -> URL:
@@ -324,39 +269,29 @@ def _ends_in_number(host: str) -> bool:
     return last.isdigit() or (last.startswith("0x") and all(character in "0123456789abcdef" for character in last[2:]))
 
 
-async def _ask(
-    session: aiohttp.ClientSession,
-    gate: _Gate,
-    target: URL,
-    addresses: Sequence[str],
-    trail: _Trail,
-    *,
-    form: Mapping[str, str] | None,
-) -> aiohttp.ClientResponse:
-    """The head of the answer of the first address that can be connected to."""
+async def _begun(target: URL, addresses: Sequence[str], tls: ssl.SSLContext | bool, trail: _Trail) -> Exchange:
+    """A connection to the first address that takes it."""
     failed: list[str] = []
     for address, seconds in trail.shares(addresses):
-        gate.address = address
         try:
-            method = "GET" if form is None else "POST"
-            timeout = aiohttp.ClientTimeout(sock_connect=seconds)
-            return await session.request(method, target, data=form, allow_redirects=False, timeout=timeout)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            async with asyncio.timeout(seconds):
+                return await Exchange.begun(address, target, tls)
+        except OSError as error:
             failed.append(f"{address}: {_reason(error)}")
     raise Connection(f"{trail}: {'; '.join(failed)}")
 
 
-async def _read(response: aiohttp.ClientResponse, max_body: int, trail: _Trail) -> bytes:
+async def _read(answer: Answer, max_body: int, trail: _Trail) -> bytes:
     """The body, refused as soon as it is known to be over ``max_body`` bytes."""
     body = bytearray()
-    if (response.content_length or 0) <= max_body:
-        async for chunk in response.content.iter_any():
+    if int(answer.headers.get("Content-Length", 0)) <= max_body:
+        async for chunk in answer.content.iter_any():
             body += chunk
             if len(body) > max_body:
                 break
         else:
             return bytes(body)
-    raise IncorrectResponse(f"{trail}: status {response.status}, and a body of over {max_body} bytes")
+    raise IncorrectResponse(f"{trail}: status {answer.status}, and a body of over {max_body} bytes")
 
 
 async def _connect(
@@ -409,12 +344,12 @@ def _family(address: str) -> socket.AddressFamily:
 
 def _reason(error: BaseException) -> str:
     """What the network said, without the library's decoration."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        error = error.os_error
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be what it made of a part of a head
+        return "Server disconnected"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
-    if isinstance(error, aiohttp.ClientResponseError):
+    if isinstance(error, HttpProcessingError):
         return f"not HTTP: {excerpt(error.message)}"
     return excerpt(str(error) or type(error).__name__).strip('"')
