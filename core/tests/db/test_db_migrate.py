@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Column, MetaData, create_engine, inspect, text
+from sqlalchemy import Column, Index, MetaData, create_engine, inspect, text
 
 from greatseal.api.declarations import Schema
 from greatseal.audit import SCHEMA
@@ -118,6 +118,18 @@ def test_a_schema_of_a_newer_release_is_refused_in_one_line_and_nothing_is_touch
 
     assert "\n" not in str(caught.value)
     assert "core_audit" not in tables_of(database_url)
+
+
+def test_a_migration_without_a_column_of_ours_imports_none(database_url, sample):
+    revise(sample, "0001", "things")
+    indexed = declared()
+    Index("sample_thing_name_id", indexed.tables["sample_thing"].c.name, indexed.tables["sample_thing"].c.id)
+    later = Schema(feature=sample.feature, metadata=indexed, migrations=sample.migrations, head="0002")
+
+    text = revise(later, "0002", "an index").read_text()
+
+    assert "greatseal" not in text
+    assert ensure(database_url, [later], "auto")
 
 
 def test_a_migration_that_fails_leaves_nothing(database_url, sample):

@@ -181,6 +181,19 @@ async def test_an_async_function_and_a_kept_transaction_are_refused(database):
         kept.run(WRITE, text="late")
 
 
+async def test_a_transaction_kept_by_a_function_that_failed_is_refused(database):
+    kept = []
+
+    def fail(tx):
+        kept.append(tx)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await database.write(fail)
+    with pytest.raises(RuntimeError):
+        kept[0].run(WRITE, text="late")
+
+
 async def test_a_read_only_selects(database):
     for bad in (
         lambda tx: tx.run(WRITE, text="x"),

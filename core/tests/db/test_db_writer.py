@@ -1,11 +1,13 @@
 """Group commit on SQLite: one commit for all who wait, one's failure is its own, nobody is told success before COMMIT."""
 
 import asyncio
+import contextvars
 import os
 import sqlite3
 import stat
 import threading
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from sqlalchemy import Column, MetaData, func, insert, select
@@ -13,7 +15,7 @@ from sqlalchemy import Column, MetaData, func, insert, select
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import BadRequest, Unavailable
-from greatseal.api.store import Refuse
+from greatseal.api.store import Refuse, scan
 from greatseal.db import writer
 from greatseal.db.config import DatabaseConfig, StoreProblem, sqlite_path
 from greatseal.db.core_tables import audit
@@ -29,7 +31,9 @@ EVENTS = select(func.count().label("many")).select_from(audit)
 
 
 @pytest.fixture
-async def database(sqlite_url):
+async def database(sqlite_url, monkeypatch):
+    monkeypatch.setattr(writer, "BRIEF", 30.0)
+    monkeypatch.setattr(writer, "TURN", 30.0)
     async with open_test_database(sqlite_url) as opened:
         yield opened
 
@@ -45,9 +49,10 @@ async def texts(database):
 
 @asynccontextmanager
 async def writer_held(database):
-    """The writer is inside a function: what is handed over meanwhile is one group."""
+    """The writer is inside a function, in its thread: what is handed over meanwhile is one group."""
     entered, release = threading.Event(), threading.Event()
 
+    @scan
     def hold(_tx):
         entered.set()
         assert release.wait(30)
@@ -141,6 +146,86 @@ async def test_what_was_cancelled_before_it_began_does_not_run(database):
     await database.write(write_entry, "next")
 
     assert await texts(database) == ["next"]
+
+
+async def test_brief_functions_run_on_the_loop_and_long_ones_in_the_thread_until_they_are_brief_again(database, monkeypatch):
+    threads = []
+
+    def where(_tx):
+        threads.append(threading.current_thread())
+
+    await database.write(where)  # the thread has opened the connection by then
+    await database.write(where)
+    monkeypatch.setattr(writer, "BRIEF", -1.0)
+    await database.write(where)
+    monkeypatch.setattr(writer, "BRIEF", 30.0)
+    await database.write(where)
+    await database.write(where)
+    await database.write(scan(where))
+
+    here, there = threading.current_thread(), database._writer._thread
+    assert threads[1:] == [here, here, there, here, there]
+
+
+async def test_a_partial_that_was_long_is_known_again(database, monkeypatch):
+    def where(_tx, _number):
+        return threading.current_thread()
+
+    await database.write(write_entry, "first")
+    monkeypatch.setattr(writer, "BRIEF", -1.0)
+
+    assert [await database.write(partial(where, _number=number)) for number in range(2)] == [
+        threading.current_thread(),
+        database._writer._thread,
+    ]
+
+
+async def test_a_group_ends_where_the_loop_was_held_up_for_long_enough(database, sqlite_url, monkeypatch):
+    await database.write(write_entry, "first")
+    other = sqlite3.connect(sqlite_path(sqlite_url), check_same_thread=False)
+    monkeypatch.setattr(writer, "TURN", -1.0)
+
+    def committed(tx, text):
+        write_entry(tx, text)
+        return other.execute("SELECT count(*) FROM t_entry").fetchone()[0]
+
+    tasks = await start(database.write(committed, "a"), database.write(lambda tx: committed(tx, "b")))
+
+    assert await asyncio.gather(*tasks) == [1, 2]
+    other.close()
+
+
+async def test_a_process_that_holds_the_file_holds_up_its_writers_alone(database, sqlite_url):
+    """With the lock file or without it."""
+    await database.write(write_entry, "before")
+    path = sqlite_path(sqlite_url)
+    lock = writer.FileLock(path)
+    foreign = sqlite3.connect(path, isolation_level=None)
+
+    assert lock.taken_at_once()
+    (first,) = await start(database.write(write_entry, "a"))
+    assert await texts(database) == ["before"]
+    lock.release()
+    assert await first == "a"
+
+    foreign.execute("BEGIN IMMEDIATE")
+    (second,) = await start(database.write(write_entry, "b"))
+    assert await texts(database) == ["before", "a"]
+    assert not second.done()
+    foreign.execute("ROLLBACK")
+    assert await second == "b"
+
+    lock.close()
+    foreign.close()
+
+
+async def test_a_function_hears_nothing_of_the_context_of_its_callers(database):
+    """Callers share a group; what one has bound to its log lines is not another's."""
+    bound = contextvars.ContextVar("bound", default="nothing")
+    await database.write(write_entry, "first")
+    bound.set("mine")
+
+    assert await database.write(lambda _tx: bound.get()) == "nothing"
 
 
 async def test_closing_writes_what_waits_and_refuses_what_comes_later(sqlite_url):

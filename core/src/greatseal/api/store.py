@@ -34,7 +34,7 @@ class CollectionRef(Protocol):
 class Tx(Protocol):
     """What a transaction function may touch: rows, and nothing else.
 
-    The function is sync, runs off the event loop, perhaps twice, and never catches a database error.
+    The function is sync, runs on the event loop or in a thread, perhaps twice, and never catches a database error.
     """
 
     @property
@@ -98,8 +98,12 @@ class Database(Protocol):
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn(tx, ...)`` in a serializable transaction and return after COMMIT.
 
+        On SQLite the event loop runs ``fn`` and a thread commits, which is right for rows found by a key; what visits many rows runs
+        in the thread when it is marked with :func:`scan`, or was long the last time.
+
         Raises the problem of a :class:`Refuse`, :class:`~greatseal.api.problems.Unavailable` when the store cannot take it (nothing
-        was changed then). An :func:`operation` runs on the node that owns its rows.
+        was changed then, unless it is :class:`~greatseal.api.problems.Uncertain`). An :func:`operation` runs on the node that owns
+        its rows.
         """
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -140,7 +144,7 @@ def operation_of(fn: Callable[..., Any]) -> Operation | None:
 
 
 def scan(fn: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function for ``read`` that visits many rows (a listing, a search, a sum): it runs in a thread on both databases."""
+    """Mark a function that visits many rows (a listing, a search, a sum, a sweep): it runs in a thread on both databases."""
     fn.__greatseal_scan__ = True  # type: ignore[attr-defined]
     return fn
 

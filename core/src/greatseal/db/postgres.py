@@ -16,7 +16,7 @@ from psycopg.types.numeric import IntLoader
 
 from greatseal import faults
 from greatseal.api.declarations import Schema
-from greatseal.api.problems import Problem, Unavailable
+from greatseal.api.problems import Problem, Unavailable, Uncertain
 from greatseal.api.store import Refuse
 from greatseal.db.config import DatabaseConfig, StoreProblem
 from greatseal.db.database import DatabaseImpl
@@ -163,7 +163,7 @@ class PostgresDatabase(DatabaseImpl):
             try:
                 return work(connection)
             except LostCommit as error:
-                raise unavailable(error) from error
+                raise unavailable(error, Uncertain) from error
             except psycopg.Error as error:
                 if connection.closed and not fresh:
                     self._drop_idle()
@@ -267,9 +267,9 @@ def is_outage(error: psycopg.Error) -> bool:
     return error.sqlstate.startswith(OUTAGES)
 
 
-def unavailable(error: Exception) -> Unavailable:
+def unavailable(error: Exception, kind: type[Unavailable] = Unavailable) -> Unavailable:
     """What a caller sees of an outage."""
-    return Unavailable("the database cannot be used now", cause=f"{type(error).__name__}: {error}")
+    return kind("the database cannot be used now", cause=f"{type(error).__name__}: {error}")
 
 
 class PostgresStore:

@@ -19,9 +19,7 @@ TEMPLATE = '''"""{message}"""
 
 import sqlalchemy as sa
 from alembic import op
-
-from greatseal.db.tables import {types}
-
+{types}
 revision = "{revision}"
 down_revision = {before}
 
@@ -45,7 +43,8 @@ def revise(schema: Schema, revision: str, message: str) -> Path:
         up = draft(engine, schema)
         engine.dispose()
     names = sorted(set(re.findall(r"\b(Id|Text|Document|Blob|Sealed|Moment|Flag|Serial)\b", up)))
-    text = TEMPLATE.format(message=message, types=", ".join(names), revision=revision, before=f'"{before}"' if before else None, up=up)
+    types = f"\nfrom greatseal.db.tables import {', '.join(names)}\n" if names else ""
+    text = TEMPLATE.format(message=message, types=types, revision=revision, before=f'"{before}"' if before else None, up=up)
     module = importlib.import_module(schema.migrations)
     slug = re.sub(r"[^a-z0-9]+", "_", message.lower()).strip("_")
     path = Path(str(module.__file__)).parent / "versions" / f"r{revision}_{slug}.py"

@@ -38,9 +38,10 @@ class _Transaction:
         except StopIteration as error:
             # As in a generator (PEP 479): no future takes it.
             raise RuntimeError("a transaction function raised StopIteration") from error
-        failure, self._execute = self._failure, _finished
-        if failure is not None:
-            raise RuntimeError("a transaction function went on after a database error; let it pass") from failure
+        finally:
+            self._execute = _finished
+        if self._failure is not None:
+            raise RuntimeError("a transaction function went on after a database error; let it pass") from self._failure
         if type(result) is CoroutineType:
             result.close()
             raise TypeError("a transaction function is a plain function, not async")

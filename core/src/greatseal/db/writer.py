@@ -1,31 +1,39 @@
-"""Group commit on SQLite: whatever waits is written in one transaction and one fsync (architecture 5)."""
+"""Group commit on SQLite: whatever waits is written in one transaction and one fsync (architecture 5).
+
+The event loop runs the functions, which take microseconds; a thread does what waits: for the lock file, for the disk, for a function
+that was long the last time. Two threads that both run Python would spend a tenth of the time on passing the interpreter's lock to and fro.
+"""
 
 import asyncio
+import contextvars
 import fcntl
 import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 
 import structlog
 
 from greatseal import faults
 from greatseal.api.problems import Unavailable
-from greatseal.api.store import Refuse
+from greatseal.api.store import Refuse, is_scan
 from greatseal.db.delivery import Call, Delivery
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Writing
 from greatseal.host import Clock
 
 GROUP = 256
-TURN = 0.002
-"""Seconds for which the event loop lets the writer work alone. Two threads that both want the interpreter spend a tenth of the time on
-passing its lock to and fro, because every SQLite call gives it away."""
+BRIEF = 0.005
+"""Seconds. A function that took longer is run in the thread the next time."""
+TURN = 0.02
+"""Seconds after which the event loop begins no other function of a group: the rest is the next group."""
 WAITING = 4096
 """Functions that may wait before callers are refused: about a quarter of a second of work."""
 IDLE = 2.0
@@ -33,7 +41,7 @@ IDLE = 2.0
 
 
 BUSY = 5000
-"""Milliseconds that a connection waits for a process that does not know the lock file."""
+"""Milliseconds that the thread waits for a process that does not know the lock file. The event loop never does."""
 
 
 class RolledBack(Exception):
@@ -41,7 +49,10 @@ class RolledBack(Exception):
 
 
 class Writer:
-    """One thread with the only writing connection of this process. ``connect`` opens it, also again after an I/O error."""
+    """The only writing connection of this process; ``connect`` opens it, also again after an I/O error.
+
+    It belongs to the event loop or, from the hand-over of a job to its end, to the thread.
+    """
 
     def __init__(
         self,
@@ -63,10 +74,13 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Call] = deque()
         self._at_work = False
-        """A group was handed over, or is about to be; its delivery hands over the next one. Only the event loop looks at it."""
-        self._groups: SimpleQueue[list[Call] | None] = SimpleQueue()
-        self._turn = threading.Lock()
-        """The loop takes it and waits for it once more; the thread releases it before its COMMIT, which needs no interpreter."""
+        """Something was handed to the thread, or is about to be. Only the event loop looks at it."""
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._long: set[object] = set()
+        """The code of functions whose last run was not brief."""
+        self._idle: asyncio.TimerHandle | None = None
+        self._last = 0.0
+        self._context = contextvars.Context()
         self._connection: sqlite3.Connection | None = None
         self._stopping = False
         self._lock = FileLock(path)
@@ -83,17 +97,30 @@ class Writer:
         self._waiting.append(call)
         if not self._at_work:
             self._at_work = True
-            self._loop.call_soon(self._hand_over)  # after what else is ready to run, so that its writes come along
+            # After what else is ready to run, so that its writes come along; and for none of the callers in particular.
+            self._loop.call_soon(self._go_on, context=self._context)
         return await call.future
 
     async def close(self) -> None:
         """Write what waits, then end the thread."""
         self._stopping = True
+        if self._idle is not None:
+            self._idle.cancel()
         while group := self._next_group():
-            self._groups.put(group)
-        self._groups.put(None)
+            self._jobs.put(partial(self._write, group))
+        self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         self._lock.close()
+
+    def _go_on(self) -> None:
+        """Take what waits: run it here as far as it is brief, and let the thread commit it, or do all of it."""
+        group = self._next_group()
+        self._at_work = bool(group)
+        if not group:
+            return
+        here = 0 if self._is_long(group[0]) else self._run_here(group)
+        self._waiting.extendleft(reversed(group[here or len(group) :]))
+        self._jobs.put(partial(self._end, group[:here]) if here else partial(self._write, group))
 
     def _next_group(self) -> list[Call]:
         """What waits, as far as somebody still wants it and a group can hold it."""
@@ -104,66 +131,109 @@ class Writer:
                 group.append(call)
         return group
 
-    def _hand_over(self) -> None:
-        """Give the thread its next group and the time to run its functions. Who blocks in one holds up the loop for TURN, no longer."""
-        group = self._next_group()
-        self._at_work = bool(group)
-        if group:
-            self._turn.acquire(blocking=False)
-            self._groups.put(group)
-            self._turn.acquire(timeout=TURN)
+    def _run_here(self, group: list[Call]) -> int:
+        """Begin the transaction on the event loop and run what is brief; how many functions that were. With none it is not begun."""
+        connection = self._connection
+        if connection is None or not self._lock.taken_at_once():
+            return 0
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            faults.point("db.begun")
+            began = monotonic()
+            for number, call in enumerate(group):
+                if number and (self._is_long(call) or monotonic() - began > TURN):
+                    return number
+                self._attempt(connection, call, alone=len(group) == 1)
+        except Exception:  # noqa: BLE001 - the thread has the time to find out what it is
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            self._lock.release()
+            return 0
+        return len(group)
 
-    def _written(self, group: list[Call]) -> None:
+    def _is_long(self, call: Call) -> bool:
+        return is_scan(call.fn) or code_of(call.fn) in self._long
+
+    def _delivered(self, group: list[Call]) -> None:
         self._delivery.deliver(group)
-        self._hand_over()
+        self._last = self._loop.time()
+        if self._idle is None and not self._stopping:
+            self._idle = self._loop.call_later(IDLE, self._rest, context=self._context)
+        self._go_on()
+
+    def _rest(self) -> None:
+        """Nothing was written for some time: empty the write-ahead log."""
+        self._idle = None
+        if self._at_work or self._loop.time() - self._last < IDLE:
+            self._idle = self._loop.call_later(IDLE, self._rest, context=self._context)
+        else:
+            self._at_work = True
+            self._jobs.put(self._checkpoint)
 
     def _work(self) -> None:
-        written = False
-        while True:
-            try:
-                group = self._groups.get(timeout=IDLE if written else None)
-            except Empty:
-                self._checkpoint()
-                written = False
-                continue
-            if group is None:
-                break
-            self._write_group(group)
-            written = True
-            self._loop.call_soon_threadsafe(self._written, group)
+        while (job := self._jobs.get()) is not None:
+            job()
         self._disconnect()
 
-    def _write_group(self, group: list[Call]) -> None:
-        """Write all of it together; when SQLite gave the group up, each alone. Whatever happens, every call has an outcome then."""
+    def _end(self, group: list[Call]) -> None:
+        """In the thread: commit what the event loop began and ran."""
+        try:
+            try:
+                assert self._connection is not None
+                if not self._committed(self._connection, group):
+                    self._each_alone(group)
+            finally:
+                self._lock.release()
+        except Exception as error:  # noqa: BLE001 - the writer outlives whatever happens to one group
+            self._fail(group, error)
+        self._loop.call_soon_threadsafe(self._delivered, group)
+
+    def _write(self, group: list[Call]) -> None:
+        """In the thread: write all of it together. Whatever happens, every call has an outcome then."""
         try:
             with self._lock.held():
-                if not self._commit(group) and len(group) > 1:
-                    for call in group:
-                        self._commit([call])
-        except Exception as error:  # noqa: BLE001 - the writer outlives whatever happens to one group
-            self._log.exception("the database cannot be written")
+                if not self._commit(group):
+                    self._each_alone(group)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(group, error)
+        self._loop.call_soon_threadsafe(self._delivered, group)
+
+    def _each_alone(self, group: list[Call]) -> None:
+        """SQLite gave the group up: one of it may be the cause."""
+        if len(group) > 1:
             for call in group:
-                if not call.settled:
-                    call.fail(unavailable(error))
-            self._disconnect()
+                self._commit([call])
+
+    def _fail(self, group: list[Call], error: Exception) -> None:
+        self._log.exception("the database cannot be written")
+        for call in group:
+            if not call.settled:
+                call.fail(unavailable(error))
+        self._disconnect()
 
     def _commit(self, calls: list[Call]) -> bool:
-        """One transaction. False: it was rolled back and every call carries an error. Raises when none could begin."""
+        """One transaction, in the thread. False: it was rolled back and every call carries an error. Raises when none could begin."""
         connection = self._connection or self._reconnect()
+        connection.execute(f"PRAGMA busy_timeout={BUSY}")
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute("PRAGMA busy_timeout=0")
         try:
             faults.point("db.begun")
             for call in calls:
                 self._attempt(connection, call, alone=len(calls) == 1)
-            faults.point("db.commit")
-            if self._turn.locked():
-                self._turn.release()
-            connection.execute("COMMIT")
         except (sqlite3.Error, OSError, RolledBack) as error:
-            for call in calls:
-                call.fail(outcome(error))
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            give_up(connection, calls, error)
+            return False
+        return self._committed(connection, calls)
+
+    def _committed(self, connection: sqlite3.Connection, calls: list[Call]) -> bool:
+        """Whether the COMMIT went through; otherwise all is rolled back."""
+        try:
+            faults.point("db.commit")
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            give_up(connection, calls, error)
             return False
         faults.point("db.committed")
         for call in calls:
@@ -172,6 +242,7 @@ class Writer:
 
     def _attempt(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
         """Run the function so that its failure is its own: in a savepoint, unless it has the transaction to itself."""
+        began = monotonic()
         if not alone:
             connection.execute("SAVEPOINT call")
         try:
@@ -181,6 +252,10 @@ class Writer:
             call.fail(outcome(error))
         if not alone:
             connection.execute("RELEASE call")
+        if monotonic() - began > BRIEF:
+            self._long.add(code_of(call.fn))
+        elif self._long:
+            self._long.discard(code_of(call.fn))
 
     def _run(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
         tx = Writing(connection.execute, self._statements, self._clock.now(), self._node_id)
@@ -203,17 +278,15 @@ class Writer:
             connection.close()
 
     def _checkpoint(self) -> None:
-        """Empty the write-ahead log unless somebody else is busy with the file."""
-        if self._connection is None:
-            return
-        try:
-            with self._lock.held():
-                self._connection.execute("PRAGMA busy_timeout=0")
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY}")
-        except (sqlite3.Error, OSError) as error:
-            self._disconnect()
-            self._log.warning("the write-ahead log could not be emptied", error=str(error))
+        """In the thread: empty the write-ahead log unless somebody else is busy with the file."""
+        if self._connection is not None:
+            try:
+                with self._lock.held():
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except (sqlite3.Error, OSError) as error:
+                self._disconnect()
+                self._log.warning("the write-ahead log could not be emptied", error=str(error))
+        self._loop.call_soon_threadsafe(self._go_on)
 
 
 class FileLock:
@@ -222,6 +295,17 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
+    def taken_at_once(self) -> bool:
+        """Take it, unless another process has it."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def release(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold it, alone among all processes."""
@@ -229,10 +313,25 @@ class FileLock:
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self.release()
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def code_of(fn: Callable[..., Any]) -> object:
+    """What the function is told by: a lambda, a bound method or a partial is made anew for every call."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(getattr(fn, "__wrapped__", fn), "__code__", fn)
+
+
+def give_up(connection: sqlite3.Connection, calls: Sequence[Call], error: Exception) -> None:
+    """The transaction failed: nothing of it stays, and every call carries the error."""
+    for call in calls:
+        call.fail(outcome(error))
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def undo(connection: sqlite3.Connection, error: BaseException, *, alone: bool) -> None:

@@ -4,7 +4,7 @@ import heapq
 
 from sqlalchemy import delete, select, tuple_, update
 
-from greatseal.api.store import Database, Tx
+from greatseal.api.store import Database, Tx, scan
 from greatseal.db.core_tables import strike
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Clock
@@ -66,5 +66,6 @@ async def forget_expired(db: Database) -> int:
             return total
 
 
+@scan
 def _forget_portion(tx: Tx) -> int:
     return tx.count(FORGET, now=tx.now, most=PORTION)

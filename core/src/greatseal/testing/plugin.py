@@ -31,9 +31,11 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture
 async def start_service(tmp_path: Path) -> AsyncIterator[StartService]:
     """Start services for a test; all are stopped at its end. Sections of the configuration are keyword arguments."""
+    from greatseal.testing.rsa import kept
     from greatseal.testing.service import document, serve
 
     async with AsyncExitStack() as stack:
+        stack.enter_context(kept())
         count = 0
 
         async def start(*features: str, clock: Any = None, **sections: Mapping[str, Any]) -> "Service":

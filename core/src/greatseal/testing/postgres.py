@@ -71,8 +71,13 @@ class Cluster:
 
     def make(self) -> str:
         """An empty database; its URL."""
+        import psycopg
+
         name = f"test{next(self._numbers)}"
-        self.query(f"CREATE DATABASE {name}")
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            # Copied as files: half the work of copying through the write-ahead log, which is the default since 15.
+            strategy = " STRATEGY file_copy" if connection.info.server_version >= 150000 else ""
+            connection.execute(f"CREATE DATABASE {name}{strategy}".encode())
         return self.url(name)
 
     def drop(self, url: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from greatseal.host import Clock, Host
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.running import running
+from greatseal.testing.template import migrated
 
 __all__ = ["Kernel", "Service", "document", "free_port", "serve"]
 
@@ -53,5 +54,7 @@ def document(folder: Path, enabled: Sequence[str], **sections: Mapping[str, Any]
 async def serve(config: Mapping[str, Any], *, clock: Clock | None = None) -> AsyncIterator[Service]:
     """Run the service of a configuration document until the block ends."""
     kernel = Kernel(config, clock=clock)
+    if kernel.database.mode == "auto" and kernel.state_dir.is_dir():
+        migrated(kernel.database.url, kernel.schemas)
     async with running(kernel) as service:
         yield Service(kernel, kernel.base_url, service.addresses)

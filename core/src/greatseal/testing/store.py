@@ -12,8 +12,9 @@ from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
 from greatseal.db.core_tables import audit, key, strike
 from greatseal.db.database import DatabaseImpl, open_database
-from greatseal.db.migrate import ensure, open_store
+from greatseal.db.migrate import open_store
 from greatseal.host import Clock
+from greatseal.testing.template import migrated
 
 __all__ = ["audit", "key", "make_tables", "open_test_database", "strike"]
 
@@ -28,7 +29,7 @@ async def open_test_database(
     on_changed: Callable[[Sequence[tuple[str, str]]], None] = lambda _: None,
 ) -> AsyncIterator[DatabaseImpl]:
     """Migrate the core tables and those of ``schemas``, then open. Use it with the fixture ``database_url`` for both databases."""
-    ensure(url, [SCHEMA, *schemas], "auto")
+    migrated(url, [SCHEMA, *schemas])
     config = DatabaseConfig(url=url, max_connections=max_connections)
     log = structlog.get_logger("greatseal.testing")
     async with open_database(config, node_id=node_id, clock=clock or SystemClock(), log=log, on_changed=on_changed) as database:
