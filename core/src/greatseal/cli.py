@@ -4,6 +4,7 @@ Exit codes: 0 well, 1 a failed operation, 2 bad usage or configuration.
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -15,7 +16,6 @@ import click
 
 from greatseal import __version__
 from greatseal.api.problems import Problem, StartProblem
-from greatseal.ctl import ctl
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
@@ -28,14 +28,18 @@ CONFIG = click.option(
 
 
 class _Commands(click.Group):
-    """The kernel's commands, and those of every installed plugin, which are looked for only when they are asked for."""
+    """The kernel's commands, and those that only their users pay for: ``ctl``, and those of every installed plugin."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "ctl":
+            from greatseal.ctl import ctl
+
+            return ctl
         own = super().get_command(ctx, cmd_name)
         return own or {command.name: command for command in _plugin_commands()}.get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
+        return sorted({"ctl", *super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
 
 
 def _plugin_commands() -> list[click.Command]:
@@ -74,9 +78,6 @@ def main() -> None:
     """One system that issues identity for a whole organisation."""
 
 
-main.add_command(ctl)
-
-
 @main.command()
 @CONFIG
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes.")
@@ -100,9 +101,17 @@ async def _serve(kernel: "Kernel") -> None:
         listening = ", ".join(f"{name} {address}" for name, address in service.addresses.items())
         kernel.log.info("ready", listeners=listening, plugins=list(kernel.order))
         _greet(kernel)
+        _spare_collector()
         await stop.wait()
         kernel.log.info("stopping")
     kernel.log.info("stopped")
+
+
+def _spare_collector() -> None:
+    """What was made until now stays, and a request leaves few cycles behind: look for them seldom, and not in what stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def _greet(kernel: "Kernel") -> None:

@@ -96,7 +96,7 @@ class Served:
         return answer, answer.headers.get("connection") == "close" and await client.is_ended()
 
 
-ON_EVERY_LOOP = {"test_http_body", "test_http_limits", "test_http_listeners"}
+ON_EVERY_LOOP = {"test_http_body", "test_http_eager", "test_http_limits", "test_http_listeners"}
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

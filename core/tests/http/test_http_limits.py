@@ -241,3 +241,12 @@ async def test_an_upgrade_is_declined_and_the_connection_goes_on(serve):
 
     assert [(await client.answer()).status for _ in range(2)] == [200, 200]
     assert (await (await (await serve(ROUTES)).client()).ask("CONNECT", "a:1")).status == 404
+
+
+async def test_many_requests_behind_one_whose_body_came_late_are_all_answered(serve):
+    client = await (await serve(ROUTES)).client()
+    await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    assert (await client.answer()).status == 100
+    await client.send(b"{}" + b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+
+    assert [(await asyncio.wait_for(client.answer(), 5)).status for _ in range(101)] == [200] * 101

@@ -88,6 +88,23 @@ async def test_no_more_threads_than_allowed(pools):
     assert names <= {"pam-1", "pam-2"}
 
 
+async def test_threads_that_the_system_does_not_give_now_are_started_later(pools, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", exhausted)
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await pools.run("pam", int)
+    assert await pools.run("pam", int) == 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", exhausted)
+        assert await pools.run("pam", int) == 0
+
+
+def exhausted(_thread):
+    raise RuntimeError("can't start new thread")
+
+
 async def test_work_whose_caller_was_cancelled_does_not_start(pools):
     gates, callers = await occupied(pools)
     started = []

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, overload
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -131,6 +131,14 @@ class Parameters(Mapping[str, str]):
         if len(values) > 1:
             raise BadRequest(f"{name} was given twice")
         return values[0]
+
+    @overload
+    def get(self, name: str, default: None = None, /) -> str | None: ...
+    @overload
+    def get(self, name: str, default: T, /) -> str | T: ...
+    def get(self, name: str, default: object = None, /) -> object:
+        """As of every mapping, without an exception where there is nothing."""
+        return self[name] if name in self._values else default
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

@@ -115,6 +115,10 @@ class Unavailable(Problem):
         super().__init__(detail, cause=cause, headers={"Retry-After": str(retry_after), **headers})
 
 
+class Uncertain(Unavailable):
+    """The database went away while it committed: what was asked for may have been done."""
+
+
 class StartProblem(Exception):
     """The service cannot start. Each message is one line: what is wrong, where, and the cure. The exit code is 2."""
 

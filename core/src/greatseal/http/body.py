@@ -30,10 +30,13 @@ async def read_body(request: web.Request, limit: int, content_types: Collection[
     fits = not content_types or media_type(request) in content_types
     if not fits and request.content_length:
         raise _unsupported(content_types)
-    if is_large(request, limit):
+    complete = request.content.is_eof()
+    if not complete and is_large(request, limit):
         raise PayloadTooLarge(f"the body is over {limit} bytes")
     try:
-        body = await _read(request, limit)
+        body = request.content.read_nowait() if complete else await _read(request, limit)
+        if len(body) > limit:
+            raise PayloadTooLarge(f"the body is over {limit} bytes")
     except BodyTimeout:
         raise RequestTimeout("the body did not arrive in time") from None
     except RequestPayloadError as error:

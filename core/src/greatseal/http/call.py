@@ -27,7 +27,19 @@ class Surroundings(msgspec.Struct, frozen=True):
 class HttpCall:
     """One request on its route."""
 
-    __slots__ = ("_authenticated", "_body", "_connection", "_query", "_replaced", "_surroundings", "_target", "http", "path", "route")
+    __slots__ = (
+        "_authenticated",
+        "_body",
+        "_connection",
+        "_query",
+        "_remote",
+        "_replaced",
+        "_surroundings",
+        "_target",
+        "http",
+        "path",
+        "route",
+    )
 
     def __init__(self, route: Route, request: web.Request, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
         self.route = route
@@ -40,6 +52,7 @@ class HttpCall:
         self._replaced: bytes | None = None
         self._query: Parameters | None = None
         self._connection: ConnectionState | None = None
+        self._remote: str | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -57,7 +70,9 @@ class HttpCall:
 
     @property
     def remote(self) -> str:
-        return self._surroundings.proxies.client(self._peer, self.http.headers)
+        if self._remote is None:
+            self._remote = self._surroundings.proxies.client(self._peer, self.http.headers)
+        return self._remote
 
     @property
     def connection(self) -> Connection:
@@ -111,7 +126,7 @@ class HttpCall:
 
     @property
     def _peer(self) -> str:
-        return peer_of(self.http.get_extra_info("peername"))
+        return peer_of(self.http.protocol.peername)
 
 
 def readable(message: str) -> str:

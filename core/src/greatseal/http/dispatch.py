@@ -21,7 +21,7 @@ from greatseal.http.connection import TrustedProxies, peer_of
 from greatseal.http.render import render, style_of
 from greatseal.http.routing import Match, PathTable, check_routes
 from greatseal.http.wire import WireResponse, head_of
-from greatseal.kernel.logs import printable
+from greatseal.kernel.logs import REQUEST_ID, brief, printable
 
 __all__ = ["Dispatcher", "check_routes"]
 
@@ -59,6 +59,7 @@ class Dispatcher:
             raise ValueError("; ".join(problems))
         self.max_body_bytes = max_body_bytes
         self._log = log
+        self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
         self._surroundings = Surroundings(base_url, max_body_bytes, TrustedProxies(trusted_proxies))
         self._ids = count()
@@ -69,26 +70,24 @@ class Dispatcher:
         for route in routes:
             self._add_implied(route, routes, schemes)
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.Request) -> WireResponse:
         """The answer to one request. Never raises but CancelledError."""
-        started = time.perf_counter()
-        number = f"{self._id_start}{next(self._ids):08x}"
-        structlog.contextvars.bind_contextvars(request_id=number)
+        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
+        REQUEST_ID.set(outcome.number)
         method, target = request.method, request.raw_path
         match, target = self._find(method, target)
         endpoint = match.value
-        outcome = _Outcome()
         if endpoint is None:
             style, name = _unmatched_route(match, target.partition("?")[0])
             reply = render(_unmatched(match), style)
         else:
             style, name = endpoint.route.style, endpoint.route.path
             call = HttpCall(endpoint.route, request, match.parameters, target, self._surroundings)
-            reply = await self._answer(endpoint, call, outcome, number)
+            reply = await self._answer(endpoint, call, outcome)
         if style == "acme" and "Origin" in request.headers:
             reply = reply.with_headers(*_CORS)
-        response = self._response(reply, style, outcome, number)
-        self._log_line(request, name, response.status, started, outcome)
+        response = self._response(reply, style, outcome)
+        self._log_line(request, name, response.status, outcome)
         return response
 
     def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
@@ -100,7 +99,7 @@ class Dispatcher:
             return self._table.find(method, stripped.partition("?")[0]), stripped
         return match, target
 
-    async def _answer(self, endpoint: _Endpoint, call: HttpCall, outcome: "_Outcome", number: str) -> Reply:
+    async def _answer(self, endpoint: _Endpoint, call: HttpCall, outcome: "_Outcome") -> Reply:
         route, scheme = endpoint.route, endpoint.scheme
         try:
             if scheme is not None:
@@ -113,32 +112,33 @@ class Dispatcher:
         except web.HTTPRequestEntityTooLarge:
             reply = render(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises, the caller gets an answer and the log the reason
-            reply = self._incident(error, route.style, number)
+            reply = self._incident(error, route.style, outcome.number)
         if scheme is not None:
             try:
                 reply = scheme.finish(call, reply)
             except Exception as error:  # noqa: BLE001  # as above
-                reply = self._incident(error, route.style, number)
+                reply = self._incident(error, route.style, outcome.number)
         return reply
 
     def _incident(self, error: Exception, style: Style, number: str) -> Reply:
         self._log.error("unexpected exception", incident=number, exc_info=error)
         return render(Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number}), style)
 
-    def _response(self, reply: Reply, style: Style, outcome: "_Outcome", number: str) -> WireResponse:
+    def _response(self, reply: Reply, style: Style, outcome: "_Outcome") -> WireResponse:
         try:
             head = head_of(reply, style)
         except ValueError as error:
             outcome.problem = None
-            reply = self._incident(error, style, number)
+            reply = self._incident(error, style, outcome.number)
             head = head_of(reply, style)
         return WireResponse(reply.status, head, reply.body)
 
-    def _log_line(self, request: web.Request, name: str, status: int, started: float, outcome: "_Outcome") -> None:
-        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status}
-        fields["ms"] = round((time.perf_counter() - started) * 1000, 2)
+    def _log_line(self, request: web.Request, name: str, status: int, outcome: "_Outcome") -> None:
+        ms = round((time.perf_counter() - outcome.started) * 1000, 2)
         # The peer, not the forwarded address: what was seen, without parsing headers for every line.
-        fields["peer"] = peer_of(request.get_extra_info("peername"))
+        peer = peer_of(request.protocol.peername)
+        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": ms, "peer": peer}
+        fields["request_id"] = outcome.number
         if outcome.subject:
             fields["subject"] = printable(outcome.subject)
         if (problem := outcome.problem) is not None:
@@ -146,7 +146,7 @@ class Dispatcher:
             fields["detail"] = printable(problem.detail)
             if problem.cause:
                 fields["cause"] = printable(problem.cause)
-        self._log.info("request", **fields)
+        self._log_request(fields)
 
     def _add_implied(self, route: Route, routes: Sequence[Route], schemes: Mapping[type[Rule], AuthScheme]) -> None:
         """HEAD where there is GET; the preflight of browsers for the ACME protocol (RFC 8555 s6.1), never for cookie endpoints."""
@@ -159,11 +159,13 @@ class Dispatcher:
 
 
 class _Outcome:
-    """What the log line tells beside the status."""
+    """What the log line tells beside the status. ``number`` is the request's."""
 
-    __slots__ = ("problem", "subject")
+    __slots__ = ("number", "problem", "started", "subject")
 
-    def __init__(self) -> None:
+    def __init__(self, number: str) -> None:
+        self.number = number
+        self.started = time.perf_counter()
         self.problem: Problem | None = None
         self.subject = ""
 

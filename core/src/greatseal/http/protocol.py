@@ -1,9 +1,11 @@
 """One connection: aiohttp's protocol with limits in size and time on what a client may send, and clean endings.
 
 aiohttp has no time limit for a request head, a body or a silent connection, none for the whole of a head, and closes an idle
-connection so that a request already on its way is answered with a reset. This subclass adds just that. It relies on these
-internals of RequestHandler, which tests of this package hold fast: ``_messages``, ``_request_count``, ``_waiter``, ``_ErrInfo``,
-``_process_keepalive`` and ``_next_keepalive_close_time``.
+connection so that a request already on its way is answered with a reset. This subclass adds that, and answers a request that came
+alone and whole at once, where aiohttp makes a task of it. It relies on these internals of RequestHandler, which tests of this package
+hold fast: ``_messages``, ``_request_count``, ``_waiter``, ``_ErrInfo``, ``_parser``, ``_task_handler``,
+``_current_request``, ``_request_in_progress``, ``_handler_waiter``, ``_process_keepalive``, ``_keepalive_handle`` and
+``_next_keepalive_close_time``.
 """
 
 import asyncio
@@ -12,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpProcessingError, RawRequestMessage
+from aiohttp.http import HttpProcessingError, RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
+from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE, RequestHandler, RequestPayloadError, _ErrInfo
 
 from greatseal.api.problems import BadRequest, Internal, Problem, RequestTimeout
 from greatseal.http.body import BodyTimeout
 from greatseal.http.connection import ConnectionState, peer_of
+from greatseal.http.eager import begin
 from greatseal.http.render import render
 from greatseal.http.wire import WireResponse, head_of
 
@@ -60,7 +63,20 @@ class HeadersTooLarge(Problem):
 class HttpProtocol(RequestHandler):
     """A connection of :class:`~greatseal.http.server.HttpServer`."""
 
-    __slots__ = ("__weakref__", "_body", "_deaf", "_gone", "_head_bytes", "_limits", "_raw_bytes", "_server", "_timer", "connection")
+    __slots__ = (
+        "__weakref__",
+        "_body",
+        "_deaf",
+        "_gone",
+        "_head_bytes",
+        "_held",
+        "_limits",
+        "_raw_bytes",
+        "_server",
+        "_serving",
+        "_timer",
+        "connection",
+    )
 
     def __init__(self, server: "HttpServer", limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -80,6 +96,10 @@ class HttpProtocol(RequestHandler):
         self._gone: asyncio.Future[None] | None = None
         self._head_bytes = self._raw_bytes = 0
         self._deaf = False
+        self._held = False
+        """The parser may have stopped at a full queue, by its own count, and keep requests back."""
+        self._serving = False
+        """A request is answered outside of aiohttp's own loop over requests, which waits meanwhile."""
         self.connection: ConnectionState | None = None
 
     @property
@@ -95,8 +115,14 @@ class HttpProtocol(RequestHandler):
     @property
     def idle(self) -> bool:
         """Whether it waits for the first byte of a request."""
-        waiting = self._waiter is not None and not self._waiter.done()
-        return waiting and not self._messages and not self._head_bytes and self._body is None and not self._deaf
+        return (
+            self._is_waiting()
+            and not self._serving
+            and not self._messages
+            and not self._head_bytes
+            and self._body is None
+            and not self._deaf
+        )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -117,16 +143,42 @@ class HttpProtocol(RequestHandler):
         if self._deaf:
             return
         before = self._request_count
-        super().data_received(data)
+        waiter, self._waiter = self._waiter, None  # or aiohttp would wake its loop
+        try:
+            super().data_received(data)
+        finally:
+            self._waiter = waiter
         if self._request_count != before:
             self._heads_received(self._request_count - before, len(data))
         elif self._body is not None:
             self._body_received(self._body, len(data))
         elif data and not self._upgraded:
             self._head_received(len(data))
+        if self._messages and self._is_waiting() and not self._serving:
+            self._next_request()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:  # the parameters are aiohttp's
+        # A body that is read calls this each time, and aiohttp's parser then looks for bytes that only a pause leaves behind.
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+    async def send(self, answer: bytes) -> None:
+        """Send an answer; first wait until the client has read enough of those before. Raises ConnectionError.
+
+        That of aiohttp's loop over requests goes out now: the loop may answer the next request, or close, within the same turn.
+        """
+        if self._paused:
+            await self._drain_helper()
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError("Connection lost")
+        if self._serving:
+            self._server.send(self.transport, answer)
+        else:
+            self.transport.write(answer)
 
     def retire(self) -> None:
         """End an idle connection: say that nothing follows, and ignore what was on its way. No answer means that nothing was done."""
+        self._server.flush()
         transport = self.transport
         self._deaf = True
         if transport is None or transport.is_closing() or not transport.can_write_eof():
@@ -142,6 +194,9 @@ class HttpProtocol(RequestHandler):
         resp, reset = await super().finish_response(request, resp, start_time)
         if not (reset or resp.keep_alive) and (self._deaf or not request.content.is_eof()):
             await self._linger()
+        elif self._held and not self._messages:
+            self._held = False
+            self.data_received(b"")
         return resp, reset
 
     def handle_error(  # the parameters are aiohttp's
@@ -181,6 +236,74 @@ class HttpProtocol(RequestHandler):
                 return BadRequest("this is not an HTTP/1.1 request")
         return Internal("an unexpected fault")
 
+    def _is_waiting(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _wake(self) -> None:
+        """Let aiohttp's loop take what is in ``_messages``."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _next_request(self) -> None:
+        """Answer at once what came alone and whole, while nothing waits to be written; leave the rest to aiohttp's loop."""
+        message, payload = self._messages[0]
+        if (
+            len(self._messages) > 1
+            or not isinstance(message, RawRequestMessage)
+            or self._upgraded
+            or not payload.is_eof()
+            or payload.exception() is not None
+            or self._paused
+            or self._buffer_paused
+            or self._parser is None
+            or self._task_handler is None
+            or self.closing
+        ):
+            self._wake()
+            return
+        self._messages.popleft()
+        self._parser.message_consumed()
+        self._server.requests_count += 1
+        request = self._server.request_of(message, payload, self, StreamWriter(self, self._loop), self._task_handler)
+        self._serving = True
+        loop_over_requests = self._task_handler
+        task = begin(self._loop, self._serve(request))
+        if task is not None:
+            # Whoever ends the connection cancels what it is busy with.
+            self._task_handler = task
+            task.add_done_callback(lambda _: self._give_back(task, loop_over_requests))
+
+    def _give_back(self, task: "asyncio.Task[None]", loop_over_requests: "asyncio.Task[None]") -> None:
+        if self._task_handler is task:
+            self._task_handler = loop_over_requests
+
+    async def _serve(self, request: web.Request) -> None:
+        """What aiohttp's ``start`` does with one request; our handler raises nothing."""
+        alive = False
+        self._request_in_progress, self._current_request = True, request
+        try:
+            response = await self._server.answer(request)
+            await self.send(response.encoded(request))
+            alive = bool(response.keep_alive)
+        except ConnectionError:
+            alive = False
+        finally:
+            self._request_in_progress, self._current_request = False, None
+            self._serving = False
+            self._keepalive = alive
+            if self._handler_waiter is not None and not self._handler_waiter.done():
+                self._handler_waiter.set_result(None)
+            if not alive or self._close:
+                self._server.flush()
+                self.force_close()
+        if self._force_close:
+            return
+        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_seconds
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+        if self._messages:
+            self._wake()
+
     def _head_received(self, size: int) -> None:
         """A part of a head."""
         self._head_bytes += size
@@ -195,6 +318,8 @@ class HttpProtocol(RequestHandler):
         size, self._head_bytes = self._head_bytes + size, 0
         if size > self._limits.head_bytes and self._drop_from_large_head(count):
             return
+        # Where a body comes behind its head, aiohttp's parser counts one message too many, and stops before the queue is full.
+        self._held = len(self._messages) >= MAX_MSG_QUEUE_SIZE - 1
         message, payload = self._messages[-1]
         if isinstance(message, _ErrInfo):
             # After bytes that nobody understood there are no messages any more, and the body that they broke has no end.
@@ -245,8 +370,8 @@ class HttpProtocol(RequestHandler):
         self._deaf = True
         self._request_count += 1
         self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if not self._serving:
+            self._wake()
 
     async def _linger(self) -> None:
         """Let the client read the last answer: closing at once, with its bytes unread, would send a reset that overtakes it."""

@@ -24,10 +24,12 @@ class HttpServer(web.Server):
     """
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits, log: structlog.stdlib.BoundLogger) -> None:
+        self.answer = dispatcher.handle
         handler = cast("Any", dispatcher.handle)  # aiohttp types it for BaseRequest; ours are Requests
-        super().__init__(handler, request_factory=self._request)
+        super().__init__(handler, request_factory=self.request_of)
         self.log = log
         self.stopping = False
+        self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         self.handshaking: weakref.WeakSet[HttpProtocol] = weakref.WeakSet()
         self._limits = limits
         self._max_body_bytes = dispatcher.max_body_bytes
@@ -45,7 +47,20 @@ class HttpServer(web.Server):
         """Of the open connections."""
         return cast("list[HttpProtocol]", self.connections)
 
-    def _request(
+    def send(self, transport: asyncio.Transport, answer: bytes) -> None:
+        """Write at the end of this turn of the event loop: answers that go out together wake their readers once, not one by one."""
+        if not self._outbox:
+            self._loop.call_soon(self.flush)
+        self._outbox.append((transport, answer))
+
+    def flush(self) -> None:
+        """Write what waits."""
+        outbox, self._outbox = self._outbox, []
+        for transport, answer in outbox:
+            if not transport.is_closing():
+                transport.write(answer)
+
+    def request_of(
         self,
         message: RawRequestMessage,
         payload: StreamReader,
@@ -53,6 +68,7 @@ class HttpServer(web.Server):
         writer: AbstractStreamWriter,
         task: "asyncio.Task[None]",
     ) -> web.Request:
+        """As aiohttp's request factory."""
         request = web.Request(message, payload, protocol, writer, task, self._loop, client_max_size=self._max_body_bytes)
         request._match_info = self._match_info  # noqa: SLF001  # as web.Application does after its router has answered
         return request

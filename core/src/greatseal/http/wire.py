@@ -22,6 +22,8 @@ _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = frozenset({"connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"})
 _STATUS_LINES = MappingProxyType({status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus})
 _EMPTY_STATUSES = frozenset({204, 304})
+_FEW_VALUES = frozenset({"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Cache-Control", "ETag", "Pragma", "Vary"})
+"""Headers with few values in a service, none of them a secret: their lines are made once."""
 
 _ALWAYS = MappingProxyType(
     {
@@ -50,22 +52,36 @@ def head_of(reply: Reply, style: Style) -> str:
     Answers are ``no-store`` unless the handler sets Cache-Control. Raises UnsafeHeader for control characters and what is not ASCII,
     and for the headers of this layer.
     """
-    if not reply.headers:
+    headers, content_type = reply.headers, reply.content_type
+    if not headers:
         text = _PAGE_TEXT if style == "page" else _ALWAYS_TEXT
-    else:
-        given = {name.lower() for name, _ in reply.headers}
-        defaults = _PAGE if style == "page" else _ALWAYS
-        lines = [line for name, line in defaults.items() if name not in given]
-        for name, value in reply.headers:
-            if _NAME.fullmatch(name) is None or _FORBIDDEN.search(value) is not None or name.lower() in _OURS:
-                raise UnsafeHeader(f"the header {name!r} cannot be sent")
-            lines.append(f"{name}: {value}\r\n")
-        text = "".join(lines)
-    if reply.content_type is not None:
-        if _FORBIDDEN.search(reply.content_type) is not None:
-            raise UnsafeHeader("the header 'Content-Type' cannot be sent")
-        text = f"Content-Type: {reply.content_type}\r\n{text}"
-    return text
+        return text if content_type is None else _content_type(content_type) + text
+    if _FEW_VALUES.issuperset([name for name, _ in headers]):
+        return _known_head(headers, content_type, style)
+    return _head(headers, content_type, style)
+
+
+def _head(headers: tuple[tuple[str, str], ...], content_type: str | None, style: Style) -> str:
+    given = {name.lower() for name, _ in headers}
+    defaults = _PAGE if style == "page" else _ALWAYS
+    lines = [line for name, line in defaults.items() if name not in given]
+    for name, value in headers:
+        if _NAME.fullmatch(name) is None or _FORBIDDEN.search(value) is not None or name.lower() in _OURS:
+            raise UnsafeHeader(f"the header {name!r} cannot be sent")
+        lines.append(f"{name}: {value}\r\n")
+    if content_type is not None:
+        lines.insert(0, _content_type(content_type))
+    return "".join(lines)
+
+
+_known_head = lru_cache(256)(_head)
+
+
+@lru_cache(64)
+def _content_type(value: str) -> str:
+    if _FORBIDDEN.search(value) is not None:
+        raise UnsafeHeader("the header 'Content-Type' cannot be sent")
+    return f"Content-Type: {value}\r\n"
 
 
 class WireResponse(web.StreamResponse):
@@ -77,6 +93,12 @@ class WireResponse(web.StreamResponse):
         self._whole = body
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        protocol: Any = request.protocol
+        await protocol.send(self.encoded(request))
+        return request.writer
+
+    def encoded(self, request: web.BaseRequest) -> bytes:
+        """What goes over the wire; decides whether the connection lives on."""
         keep = self._keep_alive is not False and keeps_alive(request)
         self._keep_alive = keep
         status, body = self._status, self._whole
@@ -86,10 +108,7 @@ class WireResponse(web.StreamResponse):
         if keep and request.version == HttpVersion10:
             alive = "Connection: keep-alive\r\n"
         head = f"{line}{self._head}{length}{alive}Date: {_http_date(int(time.time()))}\r\n\r\n".encode("ascii")
-        without_body = status in _EMPTY_STATUSES or request.method == "HEAD"
-        writer = request.writer
-        await writer.write_eof(head if without_body else head + body)
-        return writer
+        return head if status in _EMPTY_STATUSES or request.method == "HEAD" else head + body
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Everything was written by :meth:`prepare`."""

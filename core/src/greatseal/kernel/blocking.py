@@ -4,9 +4,10 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from greatseal.api.problems import Unavailable
@@ -21,12 +22,12 @@ MAX_WAITING = 256
 class BlockingPools:
     """Pools by name, made at their first use (:class:`greatseal.host.Blocking`).
 
-    ``threads`` bounds each pool; by default it is twice the processors, since most of the work waits for somebody else. The threads are
-    daemons: work that hangs in a foreign library does not keep the process from ending.
+    ``threads`` bounds each pool; by default it is the number of processors, since the work computes. The threads are daemons: work that
+    hangs in a foreign library does not keep the process from ending.
     """
 
     def __init__(self, *, threads: int | None = None, max_waiting: int = MAX_WAITING) -> None:
-        self._threads = threads or 2 * (os.cpu_count() or 1)
+        self._threads = threads or os.cpu_count() or 1
         self._max_waiting = max_waiting
         self._pools: dict[str, _Pool] = {}
         self._closed = False
@@ -91,40 +92,37 @@ class _Pool:
         self.threads = threads
         self.max_waiting = max_waiting
         self.started = 0
-        self.idle = 0
         self.closed = False
-        self.waiting: deque[_Call] = deque()
-        self.condition = threading.Condition()
+        self.waiting: SimpleQueue[_Call | None] = SimpleQueue()
 
     def submit(self, call: _Call) -> None:
-        with self.condition:
-            if len(self.waiting) >= self.max_waiting:
-                raise Unavailable("too much of this is going on now; try again", cause=f"pool {self.name}: {self.max_waiting} calls wait")
-            self.waiting.append(call)
-            if self.idle >= len(self.waiting) or self.started == self.threads:
-                self.condition.notify()
-                return
+        if self.waiting.qsize() >= self.max_waiting:
+            raise Unavailable("too much of this is going on now; try again", cause=f"pool {self.name}: {self.max_waiting} calls wait")
+        if self.started < self.threads:
+            self._grow()
+        self.waiting.put(call)
+
+    def _grow(self) -> None:
+        try:
+            threading.Thread(target=self._work, name=f"{self.name}-{self.started + 1}", daemon=True).start()
+        except RuntimeError as error:
+            if not self.started:
+                raise Unavailable("there is no room for this now; try again", cause=f"pool {self.name}: {error}") from error
+        else:
             self.started += 1
-        threading.Thread(target=self._work, name=f"{self.name}-{self.started}", daemon=True).start()
 
     def close(self) -> None:
-        with self.condition:
-            self.closed = True
-            for call in self.waiting:
+        self.closed = True
+        with suppress(Empty):
+            while call := self.waiting.get_nowait():
                 call.cancel()
-            self.waiting.clear()
-            self.condition.notify_all()
+        for _ in range(self.started):
+            self.waiting.put(None)
 
     def _work(self) -> None:
-        while True:
-            with self.condition:
-                self.idle += 1
-                while not self.waiting and not self.closed:
-                    self.condition.wait()
-                self.idle -= 1
-                if self.closed:
-                    return
-                call = self.waiting.popleft()
-            call.run()
-            # An idle thread keeps nothing of its last caller alive.
-            del call
+        while (call := self.waiting.get()) is not None:
+            if self.closed:
+                call.cancel()
+            else:
+                call.run()
+            del call  # an idle thread keeps nothing of its last caller alive

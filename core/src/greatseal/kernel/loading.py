@@ -4,6 +4,7 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import msgspec
 from stevedore.named import NamedExtensionManager
@@ -24,8 +25,13 @@ class Loaded(msgspec.Struct, frozen=True):
 class _Named(NamedExtensionManager[Callable[[], object]]):
     """stevedore keeps a cache of entry points on disk; whoever can write it would choose what is imported. So it is not asked."""
 
+    def __init__(self, points: list[EntryPoint], on_failure: Callable[[Any, EntryPoint, BaseException], None]) -> None:
+        self._points = points
+        names = [point.name for point in points]
+        super().__init__(PLUGINS, names, name_order=True, on_load_failure_callback=on_failure, on_missing_entrypoints_callback=None)
+
     def list_entry_points(self) -> list[EntryPoint]:
-        return list(entry_points(group=self.namespace))
+        return self._points
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -40,7 +46,7 @@ def features_of(enabled: Sequence[str], sets: Sequence[str]) -> tuple[list[str],
     """The features that names and bundles ask for, in order and once each, and what is wrong with them."""
     problems: list[str] = []
     wanted: list[str] = []
-    bundles = {point.name: point for point in entry_points(group=SETS)}
+    bundles = {point.name: point for point in entry_points(group=SETS)} if sets else {}
     for name in sets:
         if name in bundles:
             wanted += bundles[name].load()
@@ -58,7 +64,7 @@ def load(features: Sequence[str]) -> tuple[list[Loaded], list[str]]:
     """Import the plugins of these features, and nothing else. Returns what was loaded and what is wrong."""
     known = installed()
     problems: list[str] = []
-    wanted: list[str] = []
+    wanted: list[EntryPoint] = []
     for name in features:
         points = known.get(name, [])
         if len(points) > 1:
@@ -67,16 +73,13 @@ def load(features: Sequence[str]) -> tuple[list[Loaded], list[str]]:
         elif not points:
             problems.append(f"[plugins] enabled: {name!r} is not installed{_nearest(name, list(known), 'greatseal-' + name)}")
         else:
-            wanted.append(name)
+            wanted += points
     manager = _Named(
-        PLUGINS,
         wanted,
-        name_order=True,
-        on_load_failure_callback=lambda _, point, error: problems.append(
+        lambda _, point, error: problems.append(
             f"plugin {point.name!r} of {_owner(point)} cannot be imported: {type(error).__name__}: {error}; "
             "install it again, or take it out of [plugins] enabled"
         ),
-        on_missing_entrypoints_callback=None,
     )
     loaded = [Loaded(one.name, *_distribution(one.entry_point), one.plugin) for one in manager]
     return loaded, problems

@@ -52,7 +52,12 @@ class KeyType(msgspec.Struct, frozen=True):
 
 
 def _rsa(bits: int) -> KeyType:
-    return KeyType(lambda: rsa.generate_private_key(65537, bits), "RS256", slow=bits > 2048)
+    return KeyType(lambda: make_rsa(bits), "RS256", slow=bits > 2048)
+
+
+def make_rsa(bits: int) -> rsa.RSAPrivateKey:
+    """A new RSA key: 40 ms for 2048 bits, half a second for 4096."""
+    return rsa.generate_private_key(65537, bits)
 
 
 KEY_TYPES: Mapping[str, KeyType] = MappingProxyType(
@@ -145,8 +150,8 @@ def private_to_der(key: PrivateKey) -> bytes:
 
 
 def private_from_der(der: bytes) -> PrivateKey:
-    """The key of :func:`private_to_der`."""
-    key = load_der_private_key(der, None)
+    """The key of :func:`private_to_der`: ours, so the 32 ms that proving an RSA key takes are spared."""
+    key = load_der_private_key(der, None, unsafe_skip_rsa_key_validation=True)
     if isinstance(key, _PRIVATE):
         return key
     raise ValueError("not a private key that signs")
