@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import time
+import warnings
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 
@@ -90,6 +91,16 @@ SMUGGLED = [
 @pytest.mark.parametrize("name", SMUGGLED, ids=lambda name: type(name).__name__)
 def test_s136_other_kinds_of_names_are_not_smuggled_in(make_csr, name):
     refuse(make_csr("a.example.com", name), *dns("a.example.com"))
+
+
+def test_s136_a_directory_name_that_is_too_long_is_refused_or_not_heeded_in_silence(make_csr):
+    with warnings.catch_warnings(action="ignore"):
+        long = x509.DirectoryName(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x" * 65, _validate=False)]))
+    smuggled = make_csr("a.example.com", long)
+    ignored = make_csr("a.example.com", extensions=[(x509.IssuerAlternativeName([long]), False)])
+
+    refuse(smuggled, *dns("a.example.com"))
+    accept(ignored, *dns("a.example.com"))
 
 
 def test_s136_addresses_and_mail_addresses_match_in_canonical_form(make_csr):

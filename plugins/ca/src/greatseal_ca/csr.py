@@ -3,6 +3,7 @@
 Only key and names are taken. All other wishes of a request (usages, unknown extensions, attributes) are ignored: the profile decides.
 """
 
+import warnings
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
@@ -116,7 +117,9 @@ def _check_signature(csr: x509.CertificateSigningRequest) -> None:
 
 
 def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
-    extensions = csr.extensions
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name inside of an extension is longer than X.520 likes; nobody here takes it over
+        extensions = csr.extensions
     for extension in extensions:
         if isinstance(extension.value, x509.BasicConstraints) and extension.value.ca:
             raise BadCsr("the CSR asks for a CA certificate (basicConstraints CA:TRUE)")
