@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from greatseal import faults
 from greatseal.api.acme import AccountView, Challenge, ChallengeValidator
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.problems import BadRequest, Problem, Uncertain
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -27,6 +27,7 @@ from greatseal_acme.authorizations import (
     of_type,
     status_at,
 )
+from greatseal_acme.outage import once_back
 from greatseal_acme.protocol.objects import encode, not_found, problem_document
 from greatseal_acme.protocol.urls import Urls, is_id
 from greatseal_acme.validation import DEQUEUE, ENQUEUE, LEASE, Validations, attempt_of, guarded
@@ -70,7 +71,11 @@ class Challenges:
         """Begin the validation. An answered challenge is shown as it is, and nothing happens."""
         if not is_id(answer.authorization_id):
             raise not_found()
-        stored, accepted = await self._host.db.write(self._accept, answer)
+        try:
+            stored, accepted = await self._host.db.write(self._accept, answer)
+        except Uncertain:
+            self._host.spawn(f"take up {answer.authorization_id}", once_back(lambda: self._take_up(answer, account)))
+            raise
         if not accepted:
             return stored
         faults.point("acme.challenge.accepted")
@@ -103,12 +108,18 @@ class Challenges:
         tx.audit(_outcome(challenge, problem))
         return True
 
+    async def _take_up(self, answer: Answer, account: AccountView) -> None:
+        """Begin what was accepted if the commit came through: its client only sees a 503, and a challenge that is processing."""
+        stored = await self.get(answer.authorization_id, answer.type, account)
+        if stored.challenge.status == "processing":
+            await self._begin(stored, account)
+
     async def _begin(self, stored: StoredChallenge, account: AccountView) -> StoredChallenge:
         """The part of the validator that comes before the reply; then the queue has it."""
         validator = self._host.components(ChallengeValidator)[stored.challenge.type]
         started = await guarded(self._host, None, validator.start(attempt_of(stored.challenge, account)))
         if started is None:
-            self.validations.add(stored.challenge.id, account.id)
+            self.validations.add(stored.challenge.id, account.id, stored.challenge)
             return stored
         await self._host.db.write(self.decide, stored.challenge.id, started)
         return await self.get(stored.challenge.authorization_id, stored.challenge.type, account)

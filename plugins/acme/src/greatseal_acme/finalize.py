@@ -6,6 +6,7 @@ Whatever ends between claim and valid is settled: the same certificate, or the r
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 from sqlalchemy import exists, select, update
@@ -27,7 +28,7 @@ from greatseal.api.issuance import (
     ProvenIdentifier,
     SerialTaken,
 )
-from greatseal.api.problems import Conflict, Problem, Unavailable
+from greatseal.api.problems import Conflict, Problem, Unavailable, Uncertain
 from greatseal.api.store import Refuse, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -35,6 +36,7 @@ from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_THUMBPRINT
 from greatseal_acme.orders import Order, Orders, read_order
+from greatseal_acme.outage import once_back
 from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AcmeProfile
 
@@ -130,7 +132,8 @@ class Finalizations:
         before = now - SETTLE_AGE if self._settled_once else self._began
         for order_id, certificate_id in await self._host.db.read(_claimed, before):
             if order_id not in self._active:
-                await self._settle_one(order_id, certificate_id)
+                with suppress(Unavailable):
+                    await self._settle_one(order_id, certificate_id)
         self._settled_once = True
 
     async def _checked(self, order: Order, asked: FinalizeRequest, account: AccountView) -> IssuanceRequest:
@@ -181,6 +184,9 @@ class Finalizations:
                 return await self._host.db.write(self._reserve, order.id, draft)
             except SerialTaken:
                 continue
+            except Uncertain:
+                self._settle_soon(order.id, draft.id)
+                raise
         raise Unavailable("no free serial number was found", cause="SerialTaken on every try")
 
     async def _issue(self, order: Order, prepared: Prepared) -> Order:
@@ -191,18 +197,24 @@ class Finalizations:
         except Conflict:
             return await self._host.db.read(_stored, order.id)  # it was settled meanwhile
         except Exception:
-            self._host.spawn(f"settle order {order.id}", self._settle_one(order.id, prepared.id))
+            self._settle_soon(order.id, prepared.id)
             raise
         faults.point("acme.finalize.recorded")
         return msgspec.structs.replace(order, status="valid", certificate_id=prepared.id)
 
+    def _settle_soon(self, order_id: str, certificate_id: str) -> None:
+        """Nobody is at work on it any more, so its age does not matter."""
+        self._host.spawn(f"settle order {order_id}", once_back(lambda: self._settle_one(order_id, certificate_id)))
+
     async def _settle_one(self, order_id: str, certificate_id: str) -> None:
+        """Raises Unavailable alone."""
         try:
             await self._decide(order_id, certificate_id)
         except Conflict:
             return  # somebody else ended it
         except Unavailable as problem:
             self._host.log.warning("a finalization cannot be settled yet", order=order_id, reason=problem.detail)
+            raise
         except Exception:  # one that cannot be settled must not hold up the others
             self._host.log.exception("a finalization cannot be settled", order=order_id)
 

@@ -64,7 +64,8 @@ class Validations:
         self._host = host
         self._accounts = accounts
         self._challenges = challenges
-        self._known: set[str] = set()
+        self._known: dict[str, Challenge | None] = {}
+        """What waits or runs. A challenge that was answered here needs no look into the database: its decision looks again."""
         self._waiting: dict[str, deque[str]] = {}
         self._turns: dict[str, None] = {}  # accounts that may start one, in the order of their turns
         self._of_account: Counter[str] = Counter()
@@ -73,11 +74,11 @@ class Validations:
         self._began = host.clock.now()
         self._swept = False
 
-    def add(self, challenge_id: str, account_id: str) -> None:
+    def add(self, challenge_id: str, account_id: str, challenge: Challenge | None = None) -> None:
         """Validate as soon as there is room; what is known already is not added again."""
         if challenge_id in self._known:
             return
-        self._known.add(challenge_id)
+        self._known[challenge_id] = challenge
         self._waiting.setdefault(account_id, deque()).append(challenge_id)
         self._give_turn(account_id)
         self._start_some()
@@ -137,19 +138,19 @@ class Validations:
             self._host.log.warning("validation could not be recorded and will be tried again", challenge=challenge_id, error=repr(error))
             self._retry(challenge_id, account_id)
         else:
-            self._known.discard(challenge_id)
+            del self._known[challenge_id]
 
     def _retry(self, challenge_id: str, account_id: str) -> None:
         def again() -> None:
             self._retries.discard(timer)
-            self._known.discard(challenge_id)
+            self._known.pop(challenge_id, None)
             self.add(challenge_id, account_id)
 
         timer = asyncio.get_running_loop().call_later(RETRY_SECONDS, again)
         self._retries.add(timer)
 
     async def _validate(self, challenge_id: str) -> None:
-        challenge = await self._host.db.read(self._challenges.view, challenge_id)
+        challenge = self._known[challenge_id] or await self._host.db.read(self._challenges.view, challenge_id)
         if challenge is None or challenge.status != "processing":
             await self._host.db.write(_forget, challenge_id)
             return
