@@ -3,12 +3,18 @@
 import hmac
 import json
 import ssl
+from base64 import b64encode
+from datetime import UTC, datetime
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
 import trustme
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +27,7 @@ from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.testing.resolver import FakeResolver
 from greatseal_client_auth_jwt.assertion import TYPE
-from greatseal_client_auth_jwt.jwks import ClientKeys, keys_of
+from greatseal_client_auth_jwt.jwks import ClientKeys, chosen, keys_of
 from greatseal_client_auth_jwt.methods import ClientSecretJwt, PrivateKeyJwt
 
 AUDIENCES = ("https://id.example", "https://id.example/token")
@@ -109,8 +115,6 @@ def test_each_method_leaves_the_other_ones_assertions_alone(host):
 
 
 async def test_s041_the_public_key_is_no_mac_secret(host):
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     forged = macked(claims(host), secret=pem)
 
@@ -263,6 +267,51 @@ def test_keys_that_cannot_be_used_are_passed_over():
 
     (key,) = keys_of({"keys": [*strange, jwk_of(KEY.public_key()) | {"kid": "k"}]})
     assert key.kid == "k"
+
+
+def certificate_of(key):
+    """A self-signed certificate in DER."""
+    name, now = x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    return builder.not_valid_before(now).not_valid_after(now).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+async def test_a_certificate_names_its_key_by_x5t_s256(host):
+    der = certificate_of(OTHER)
+    keys = [jwk_of(KEY.public_key()), jwk_of(OTHER.public_key()) | {"x5c": [b64encode(der).decode()]}]
+    thumbprint = b64url_encode(sha256(der).digest())
+
+    assert [key.key for key in chosen(keys_of({"keys": keys}), {"x5t#S256": thumbprint})] == [OTHER.public_key()]
+    assert len(chosen(keys_of({"keys": keys}), {"x5t#S256": "another"})) == 2
+
+
+@pytest.mark.parametrize("x5c", [[7], [None], [[]], [], "AAAA", {"0": "AAAA"}, None])
+def test_an_odd_chain_of_certificates_is_no_name_of_its_key(x5c):
+    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": x5c}]})
+
+    assert key.thumbprints == frozenset()
+
+
+@pytest.mark.parametrize("text", ["!", "é", "AAA"])
+def test_a_key_whose_certificate_is_no_base64_is_passed_over(text):
+    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": [text]}, jwk_of(OTHER.public_key())]})
+
+    assert key.key == OTHER.public_key()
+
+
+def test_a_certificate_of_an_unknown_version_is_not_looked_into():
+    der = certificate_of(KEY).replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07", 1)
+
+    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": [b64encode(der).decode()]}]})
+
+    assert key.thumbprints == {b64url_encode(sha256(der).digest())}
+
+
+@pytest.mark.parametrize("header", [{"x5t#S256": []}, {"x5t#S256": {}}, {"x5t#S256": 7}, {"x5t#S256": None}])
+def test_an_odd_thumbprint_chooses_nothing(header):
+    keys = keys_of({"keys": [jwk_of(KEY.public_key())]})
+
+    assert chosen(keys, header) == list(keys)
 
 
 # ---- jwks_uri

@@ -11,7 +11,7 @@ from greatseal.jose.compact import BadJws, Jws, parse_compact
 from greatseal.jose.strict import decode_object
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-TYPES = frozenset({None, "jwt", "client-authentication+jwt"})
+TYPES = frozenset({"jwt", "client-authentication+jwt"})
 MAC_ALGORITHMS = frozenset({"HS256", "HS384", "HS512"})
 LONGEST = 600  # seconds an assertion may live
 LEEWAY = 60  # seconds a client's clock may be ahead
@@ -59,7 +59,7 @@ async def accept(host: Host, assertion: Assertion) -> None:
     now = host.clock.now() // 1_000_000
     claims = assertion.claims
     typ = assertion.jws.header.get("typ")
-    if (typ.lower() if isinstance(typ, str) else typ) not in TYPES:
+    if typ is not None and (not isinstance(typ, str) or typ.lower() not in TYPES):
         raise refused(f"typ is {typ!r}")
     audience = claims.get("aud")
     if isinstance(audience, list) and len(audience) == 1:

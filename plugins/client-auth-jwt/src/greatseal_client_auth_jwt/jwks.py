@@ -1,14 +1,14 @@
 """Keys of clients: from the registration, or fetched from the client's jwks_uri, guarded and kept for a while."""
 
 import asyncio
+import base64
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 
 from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
 from greatseal.api.clients import Client
@@ -22,10 +22,12 @@ from greatseal.net import AddressPolicy, fetch
 
 KEPT_SECONDS = 300.0
 REFETCH_SECONDS = 30.0
+FAILED_SECONDS = 5.0
 FETCH_SECONDS = 5.0
 LARGEST = 256 * 1024
 MOST_KEYS = 100
 MOST_SETS = 1000
+UNAVAILABLE = "the keys of the client cannot be had now"
 
 
 class ClientKey(msgspec.Struct, frozen=True):
@@ -61,14 +63,19 @@ def chosen(keys: Sequence[ClientKey], header: Mapping[str, Any]) -> list[ClientK
     """The keys that may have made a signature: by ``kid``, else by ``x5t#S256``, else all."""
     if (kid := header.get("kid")) is not None:
         return [key for key in keys if key.kid == kid]
-    if (thumbprint := header.get("x5t#S256")) is not None and any(thumbprint in key.thumbprints for key in keys):
-        return [key for key in keys if thumbprint in key.thumbprints]
-    return list(keys)
+    thumbprint = header.get("x5t#S256")
+    named = [key for key in keys if isinstance(thumbprint, str) and thumbprint in key.thumbprints]
+    return named or list(keys)
 
 
 class _Kept(msgspec.Struct):
     fetched: float
     keys: tuple[ClientKey, ...]
+
+
+class _Failed(msgspec.Struct):
+    at: float
+    cause: str
 
 
 class ClientKeys:
@@ -79,8 +86,9 @@ class ClientKeys:
         self._clock = clock
         self._policy = AddressPolicy(allow_private=allow_private)
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._failed: OrderedDict[str, _Failed] = OrderedDict()
         self._locks: dict[str, asyncio.Lock] = {}
-        self._tls = ssl.create_default_context()
+        self._tls: ssl.SSLContext | None = None
 
     async def of(self, client: Client, header: Mapping[str, Any]) -> list[ClientKey]:
         """The keys that ``header`` may mean. A kid that is not known has the set fetched again, once in 30 s."""
@@ -97,7 +105,7 @@ class ClientKeys:
             async with lock:
                 kept = self._kept.get(uri)
                 if kept is None or self._clock.monotonic() - kept.fetched >= age:
-                    kept = _Kept(self._clock.monotonic(), await self._fetch(uri))
+                    kept = _Kept(self._clock.monotonic(), await self._fetched(uri))
                     self._kept[uri] = kept
                     while len(self._kept) > MOST_SETS:
                         self._kept.popitem(last=False)
@@ -107,7 +115,22 @@ class ClientKeys:
             if not lock.locked():
                 self._locks.pop(uri, None)
 
+    async def _fetched(self, uri: str) -> tuple[ClientKey, ...]:
+        """The keys from their place. One that failed is not asked again for 5 s, or each bad request to us were one to it."""
+        failed = self._failed.get(uri)
+        if failed is not None and self._clock.monotonic() - failed.at < FAILED_SECONDS:
+            raise Unavailable(UNAVAILABLE, cause=f"{failed.cause}; that was a moment ago")
+        try:
+            return await self._fetch(uri)
+        except Unavailable as problem:
+            self._failed[uri] = _Failed(self._clock.monotonic(), problem.cause)
+            while len(self._failed) > MOST_SETS:
+                self._failed.popitem(last=False)
+            raise
+
     async def _fetch(self, uri: str) -> tuple[ClientKey, ...]:
+        if self._tls is None:  # reading the machine's CAs takes 20 ms, and most services never fetch
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
         try:
             answer = await fetch(
                 uri,
@@ -130,7 +153,7 @@ class ClientKeys:
 
 
 def _unavailable(uri: str, cause: str) -> Unavailable:
-    return Unavailable("the keys of the client cannot be had now", cause=f"{uri}: {cause}")
+    return Unavailable(UNAVAILABLE, cause=f"{uri}: {cause}")
 
 
 def _text(jwk: Mapping[str, Any], name: str) -> str | None:
@@ -143,6 +166,5 @@ def _thumbprints(jwk: Mapping[str, Any]) -> frozenset[str]:
     found = {jwk["x5t#S256"]} if isinstance(jwk.get("x5t#S256"), str) else set()
     chain = jwk.get("x5c")
     if isinstance(chain, list) and chain and isinstance(chain[0], str):
-        pem = f"-----BEGIN CERTIFICATE-----\n{chain[0]}\n-----END CERTIFICATE-----\n"
-        found.add(b64url_encode(x509.load_pem_x509_certificate(pem.encode()).fingerprint(hashes.SHA256())))
+        found.add(b64url_encode(sha256(base64.b64decode(chain[0], validate=True)).digest()))
     return frozenset(found)
