@@ -26,15 +26,25 @@ METADATA_SECONDS = 3600
 JWKS_SECONDS = 300
 
 
-class _Bytes(msgspec.Struct, frozen=True):
-    """A body with its entity tag."""
+class _Document(msgspec.Struct, frozen=True):
+    """A body with its entity tag, and the answer that carries it."""
 
     body: bytes
     etag: str
+    reply: Reply
 
     @classmethod
-    def of(cls, body: bytes) -> "_Bytes":
-        return cls(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    def of(cls, body: bytes, seconds: int) -> "_Document":
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = (("ETag", etag), ("Cache-Control", f"public, max-age={seconds}"), ALLOW)
+        return cls(body, etag, Reply(body=body, content_type="application/json", headers=headers))
+
+    def answer(self, call: Call) -> Reply:
+        """304 for who has it already (RFC 9110 s13.1.2)."""
+        known = call.headers.get("If-None-Match")
+        if known is not None and (known == "*" or self.etag in (tag.strip().removeprefix("W/") for tag in known.split(","))):
+            return Reply(status=304, headers=self.reply.headers)
+        return self.reply
 
 
 class DiscoveryDocuments:
@@ -44,9 +54,9 @@ class DiscoveryDocuments:
         self._host = host
         self._scopes = scopes
         self._signing = signing
-        self._built: dict[Document, _Bytes] = {}
+        self._built: dict[Document, _Document] = {}
         self._changes = 0
-        self._jwks = _Bytes(b"", "")
+        self._jwks = _Document.of(b"", JWKS_SECONDS)
         for kind in (t.SCOPE.name, "oauth", "openid"):
             host.changes.subscribe(kind, self._forget)
 
@@ -62,18 +72,18 @@ class DiscoveryDocuments:
 
     async def openid(self, call: Call) -> Reply:
         """GET /.well-known/openid-configuration."""
-        return _reply(call, await self._document("openid"), METADATA_SECONDS)
+        return (await self._document("openid")).answer(call)
 
     async def oauth(self, call: Call) -> Reply:
         """GET /.well-known/oauth-authorization-server."""
-        return _reply(call, await self._document("oauth"), METADATA_SECONDS)
+        return (await self._document("oauth")).answer(call)
 
     async def jwks(self, call: Call) -> Reply:
         """GET /jwks."""
         body = self._signing.jwks()
         if body is not self._jwks.body:
-            self._jwks = _Bytes.of(body)
-        return _reply(call, self._jwks, JWKS_SECONDS)
+            self._jwks = _Document.of(body, JWKS_SECONDS)
+        return self._jwks.answer(call)
 
     async def members(self, document: Document) -> dict[str, Any]:
         """The members of a document as they are now; one without a value is left out."""
@@ -83,11 +93,11 @@ class DiscoveryDocuments:
             members.setdefault(f"{endpoint}_endpoint_auth_signing_alg_values_supported", algorithms)
         return {name: value for name, value in members.items() if value not in ([], (), None)}
 
-    async def _document(self, document: Document) -> _Bytes:
+    async def _document(self, document: Document) -> _Document:
         built = self._built.get(document)
         while built is None:
             changes = self._changes
-            built = _Bytes.of(orjson.dumps(await self.members(document)))
+            built = _Document.of(orjson.dumps(await self.members(document)), METADATA_SECONDS)
             if changes == self._changes:
                 self._built[document] = built
             else:
@@ -144,11 +154,3 @@ class DiscoveryDocuments:
     def _forget(self, _id: str) -> None:
         self._changes += 1
         self._built.clear()
-
-
-def _reply(call: Call, found: _Bytes, seconds: int) -> Reply:
-    headers = (("ETag", found.etag), ("Cache-Control", f"public, max-age={seconds}"), ALLOW)
-    known = call.headers.get("If-None-Match", "")
-    if known == "*" or found.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
-        return Reply(status=304, headers=headers)
-    return Reply(body=found.body, content_type="application/json", headers=headers)

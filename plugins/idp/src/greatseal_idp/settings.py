@@ -11,7 +11,7 @@ class IdpServer(msgspec.Struct, frozen=True, kw_only=True):
     jwt_signing_algorithm: Literal["ES256", "RS256"] = "ES256"
     """The algorithm of tokens; clients that ask for the other one get it."""
     auth_rate_limit: int = 30
-    """Sign-in attempts from one address in 300 s; 0 switches the limit off."""
+    """Sign-in attempts from one address in 300 s, with ten requests each that may wait for them; 0 switches the limits off."""
 
 
 class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):

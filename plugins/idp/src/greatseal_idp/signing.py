@@ -51,6 +51,15 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True):
     previous_kid: str | None
 
 
+class _Keys(msgspec.Struct, frozen=True):
+    """What the rings hold, looked up in the ways that requests need."""
+
+    rings: tuple[tuple[Signer, ...], ...]
+    by_kid: Mapping[str, tuple[str, Signer]]
+    active: Mapping[str, Signer | None]
+    jwks: bytes
+
+
 class Signing:
     """Signs and verifies this issuer's own tokens. Usable from :meth:`open` on."""
 
@@ -58,18 +67,16 @@ class Signing:
         self._host = host
         self._default: str = host.settings(IdpServer).jwt_signing_algorithm
         self._heads: dict[tuple[str, str], bytes] = {}
+        self._rings: dict[str, KeyRing] = {}
         self._changing = asyncio.Lock()
-        self._jwks: tuple[tuple[str, ...], bytes] = ((), b"")
+        self.algorithms = (self._default, *(alg for alg in ALGORITHMS if alg != self._default))
+        """All algorithms, the default one first."""
+        self._seen = _Keys((), {}, {}, b"")
 
     @property
     def default(self) -> str:
         """The algorithm of `[server] jwt_signing_algorithm`."""
         return self._default
-
-    @property
-    def algorithms(self) -> tuple[str, ...]:
-        """All algorithms, the default one first."""
-        return (self._default, *(alg for alg in ALGORITHMS if alg != self._default))
 
     async def open(self) -> None:
         """At the start: make the keys that are not there yet."""
@@ -86,7 +93,7 @@ class Signing:
         Raises Unavailable when there is no key of the algorithm, KeyError for an unknown one.
         """
         alg = alg or self._default
-        signer = self._ring(alg).active
+        signer = self._keys().active[alg]
         if signer is None:
             raise Unavailable("there is no signing key now", cause=f"no active key of {alg}")
         message = self._head(signer, alg, typ) + b64url_encode(orjson.dumps(claims)).encode()
@@ -116,12 +123,7 @@ class Signing:
 
     def jwks(self) -> bytes:
         """The key set (RFC 7517 s5): every key that is not revoked."""
-        signers = list(self._signers())
-        kids = tuple(signer.info.kid for _, signer in signers)
-        if kids != self._jwks[0]:
-            keys = [{**_jwk(signer), "use": "sig", "alg": alg, "kid": signer.info.kid} for alg, signer in signers]
-            self._jwks = kids, orjson.dumps({"keys": keys})
-        return self._jwks[1]
+        return self._keys().jwks
 
     def keys(self) -> list[SigningKey]:
         """Every key that is not revoked, those of the default algorithm first, newest first."""
@@ -176,18 +178,32 @@ class Signing:
         )
 
     def _ring(self, alg: str) -> KeyRing:
-        return self._host.keys.ring(f"oidc:{alg}")
+        ring = self._rings.get(alg)
+        if ring is None:
+            ring = self._rings[alg] = self._host.keys.ring(f"oidc:{alg}")
+        return ring
 
     def _signers(self) -> Iterator[tuple[str, Signer]]:
         for alg in self.algorithms:
             for signer in self._ring(alg).all():
                 yield alg, signer
 
+    def _keys(self) -> "_Keys":
+        """The rings as they are now, looked at once for each change: a ring gives the same tuple until then."""
+        rings = tuple([self._ring(alg).all() for alg in self.algorithms])
+        if rings != self._seen.rings:
+            by_kid = {signer.info.kid: (alg, signer) for alg, signer in self._signers()}
+            keys = [{**_jwk(signer), "use": "sig", "alg": alg, "kid": kid} for kid, (alg, signer) in by_kid.items()]
+            active = {alg: self._ring(alg).active for alg in self.algorithms}
+            self._seen = _Keys(rings, by_kid, active, orjson.dumps({"keys": keys}))
+        return self._seen
+
     def _signer_of(self, jws: Jws, typ: frozenset[str]) -> Signer | None:
         said, kid = jws.header.get("typ"), jws.header.get("kid")
         if not isinstance(said, str) or said.lower().removeprefix("application/") not in typ:
             return None
-        return next((signer for alg, signer in self._signers() if signer.info.kid == kid and alg == jws.alg), None)
+        alg, signer = self._keys().by_kid.get(kid, ("", None)) if isinstance(kid, str) else ("", None)
+        return signer if alg == jws.alg else None
 
     def _head(self, signer: Signer, alg: str, typ: str) -> bytes:
         key = (signer.info.kid, typ)

@@ -140,7 +140,7 @@ family = table(
     Column("created_at", Moment, nullable=False),
     Column("idle_expires_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False, index=True),
-    Column("revoked_at", Moment),
+    Column("revoked_at", Moment, index=True),
     Index("idp_family_subject", "subject"),
     Index("idp_family_client", "client_id"),
     Index("idp_family_session", "session_id"),
@@ -182,4 +182,4 @@ notification = table(
 )
 """Back-channel logout notifications that are still to be delivered."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0001")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0002")

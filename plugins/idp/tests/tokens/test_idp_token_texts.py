@@ -27,6 +27,13 @@ async def test_no_text_is_taken_for_a_token(desk: Any, client: Any, text: str) -
         assert await tokens.subject(text, f"urn:ietf:params:oauth:token-type:{kind}") is None
 
 
+async def test_a_signed_answer_of_userinfo_is_no_id_token(desk: Any, client: Any) -> None:
+    signed = await desk.provider.signing.jwt("JWT", {"iss": desk.host.issuer, "sub": "ada@users", "aud": client.client_id})
+
+    for kind in ("id_token", "jwt"):
+        assert await desk.provider.tokens.subject(signed, f"urn:ietf:params:oauth:token-type:{kind}") is None
+
+
 @SHARED
 @given(body=FORMS)
 async def test_no_form_is_a_fault(desk: Any, client: Any, body: bytes) -> None:

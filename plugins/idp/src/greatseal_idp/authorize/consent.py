@@ -133,8 +133,9 @@ class ConsentEndpoint:
             latest = await waiting.latest_consent(session.id)
             if latest is None:
                 raise _none_pending()
-            # Only the digest of its handle is known: it goes on under another one, and one of the two can be answered.
-            consent_id = await waiting.keep(CONSENT, latest.resumed, session)
+            # Only the digest of its handle is known: it goes on under another one, for no longer, and one of the two can be answered.
+            await self._authorize.limits.consent(session.id)
+            consent_id = await waiting.keep(CONSENT, latest.resumed, session, until=latest.expires_at)
         found = await waiting.find(CONSENT, consent_id)
         if found is None or found.session_id != session.id or found.subject != session.subject:
             raise _none_pending()

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import SessionView
-from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.api.tokens import GrantQuestion
 from greatseal.host import Host
 from greatseal_idp.authorize.consents import Consents, LoginRequired
@@ -15,6 +15,7 @@ from greatseal_idp.authorize.request import AuthorizationRequest, addressee, ref
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SECOND, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.sessions.limits import LoginLimits
 
 TRANSACTION = "transaction"
 """The parameter under which a request goes on after the sign-in."""
@@ -42,6 +43,7 @@ class AuthorizeEndpoint:
         self._provider = provider
         self._pages = provider.pages
         self.waiting = WaitingRequests(host)
+        self.limits = LoginLimits(host)
         self.consents = Consents(host, provider.codes)
         self.reader = Reader(host, provider)
         self.responses = Responses(host.issuer, provider.pages)
@@ -117,15 +119,15 @@ class AuthorizeEndpoint:
         try:
             session = await self._provider.login.session(call)
             if session is None and call.http.method == "POST" and parameters is not None:
-                return await self._as_get(kept, parameters)
+                return await self._as_get(call, kept, parameters)
             problem = _unfit(kept.request, session, since, self._host.clock.now())
             if problem is None and session is not None:
                 return await self._authorize(call, kept, client, session)
             again_in_vain = since is not None and session is not None and session.auth_time >= since
             if "none" in kept.request.prompt or again_in_vain:
                 raise problem or LoginRequired("nobody is signed in")
-            return await self._sign_in(kept, handle)
-        except Spent:
+            return await self._sign_in(call, kept, handle)
+        except (Spent, RateLimited):
             raise
         except Problem as problem:
             return self.responses.refuse(call, kept.request.to, problem)
@@ -139,6 +141,7 @@ class AuthorizeEndpoint:
             return self.responses.code(call, request.to, code)
         if "none" in request.prompt:
             raise ConsentRequired("the person has not allowed this client what it asks for")
+        await self.limits.consent(session.id)
         handle = await self.waiting.keep(CONSENT, kept, session)
         return self._pages.see_other(f"/api/auth/consent?consent_id={quote(handle)}")
 
@@ -151,9 +154,14 @@ class AuthorizeEndpoint:
         allowed = await self._provider.tokens.permitted(question)
         return tuple(scope for scope in asked if scope in allowed)
 
-    async def _sign_in(self, kept: Kept, handle: str | None) -> Reply:
-        handle = handle or await self.waiting.keep(SIGN_IN, kept)
+    async def _sign_in(self, call: Call, kept: Kept, handle: str | None) -> Reply:
+        handle = handle or await self._wait(call, kept)
         return self._pages.see_other(f"/ui/auth/login?return_to={quote(self.return_to(handle), safe='')}")
+
+    async def _wait(self, call: Call, kept: Kept) -> str:
+        """Keep a request of somebody who may be anybody; its handle."""
+        await self.limits.request(call.remote)
+        return await self.waiting.keep(SIGN_IN, kept)
 
     def return_to(self, handle: str) -> str:
         """Where a request goes on after the sign-in."""
@@ -165,11 +173,11 @@ class AuthorizeEndpoint:
         waiting = await self.waiting.find(SIGN_IN, handle) if before == f"{self._pages.prefix}/authorize" else None
         return waiting.kept.request if waiting is not None else None
 
-    async def _as_get(self, kept: Kept, parameters: Parameters) -> Reply:
+    async def _as_get(self, call: Call, kept: Kept, parameters: Parameters) -> Reply:
         """A POST from another site comes without the cookie of a session that may well exist: ask again as GET."""
         query = urlencode([(name, value) for name in parameters for value in parameters.all(name)])
         if len(query) > MAX_LOCATION:
-            query = urlencode({TRANSACTION: await self.waiting.keep(SIGN_IN, kept)})
+            query = urlencode({TRANSACTION: await self._wait(call, kept)})
         return self._pages.see_other(f"/authorize?{query}")
 
 

@@ -4,6 +4,7 @@ Each is a row under the digest of a handle; the three kinds of handle are never 
 UPDATE in the transaction that issues the code.
 """
 
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -11,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import BadRequest
-from greatseal.api.store import Refuse, Row, Tx
+from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -91,10 +92,10 @@ class WaitingRequests:
         self.pushed_seconds = settings.par_ttl
         self._ttl = {PUSHED: settings.par_ttl * SECOND, SIGN_IN: SIGN_IN_TTL, CONSENT: settings.consent_ttl * SECOND}
 
-    async def keep(self, kind: str, kept: Kept, session: SessionView | None = None) -> str:
-        """Store a request; the handle under which it is found."""
+    async def keep(self, kind: str, kept: Kept, session: SessionView | None = None, *, until: int | None = None) -> str:
+        """Store a request, ``until`` a moment or for the time of its kind; the handle under which it is found."""
         handle = self._host.handles.mint(kind)
-        await self._host.db.write(self._insert, kind, handle, kept, session)
+        await self._host.db.write(partial(self._insert, until=until), kind, handle, kept, session)
         return handle
 
     async def find(self, kind: str, handle: str) -> Waiting | None:
@@ -109,10 +110,10 @@ class WaitingRequests:
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
-        while await self._host.db.write(lambda tx: tx.count(_SWEEP, before=tx.now - KEPT)) == SWEPT:
+        while await self._host.db.write(_sweep) == SWEPT:
             pass
 
-    def _insert(self, tx: Tx, kind: str, handle: str, kept: Kept, session: SessionView | None) -> None:
+    def _insert(self, tx: Tx, kind: str, handle: str, kept: Kept, session: SessionView | None, *, until: int | None) -> None:
         tx.run(
             _NEW,
             digest=sha256(handle.encode()).digest(),
@@ -122,7 +123,7 @@ class WaitingRequests:
             subject=session and session.subject,
             parameters=msgspec.json.encode(kept).decode(),
             created_at=tx.now,
-            expires_at=tx.now + self._ttl[kind],
+            expires_at=until or tx.now + self._ttl[kind],
             used_at=None,
         )
 
@@ -155,3 +156,8 @@ def _waiting(row: Row) -> Waiting:
         created_at=row.created_at,
         expires_at=row.expires_at,
     )
+
+
+@scan
+def _sweep(tx: Tx) -> int:
+    return tx.count(_SWEEP, before=tx.now - KEPT)

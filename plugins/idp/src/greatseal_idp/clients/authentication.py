@@ -23,8 +23,8 @@ def is_client_id(text: str) -> bool:
 
 async def read_form(call: Call) -> Parameters:
     """The form of a request. BadRequest for another media type: RFC 6749 knows no 415."""
-    media_type = call.headers.get("Content-Type", FORM).partition(";")[0].strip().lower()
-    if media_type != FORM:
+    media_type = call.headers.get("Content-Type", FORM)
+    if media_type != FORM and media_type.partition(";")[0].strip().lower() != FORM:
         raise BadRequest(f"the body must be {FORM}")
     return Parameters.parse(await call.raw())
 

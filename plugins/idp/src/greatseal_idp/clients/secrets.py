@@ -16,13 +16,17 @@ from greatseal.api.clients import Client, InvalidClient, StoredSecret
 from greatseal.api.declarations import Secret
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
+from greatseal_idp.addresses import source_of
 from greatseal_idp.tables import client as client_table
 
 POOL = "argon2"
 """The blocking pool of Argon2id: 24 ms each."""
 
 SLOW_TRIES, SLOW_WINDOW = 20, 60.0
-"""Failing Argon2id checks for one client in so many seconds; a right secret needs a single one in the life of the process."""
+"""Failing Argon2id checks for one client and one address in so many seconds; a right secret needs a single one in the life of the process.
+
+By address, or whoever knows a client's id could keep the client itself out after a start.
+"""
 
 VERIFIED = 10_000
 """Clients whose chosen secret is remembered as proven."""
@@ -62,8 +66,8 @@ class ClientSecrets:
         table, field = _SEALED_IN
         return Secret(self._host.keys.open(client.secret.value, table=table, row=client.client_id, field=field).decode())
 
-    async def is_right(self, client: Client, candidates: Sequence[str]) -> bool:
-        """Whether one of the readings of what the client sent is its secret. Raises RateLimited, Unavailable."""
+    async def is_right(self, client: Client, candidates: Sequence[str], *, remote: str = "") -> bool:
+        """Whether one of the readings of what came from the address ``remote`` is the client's secret. Raises RateLimited, Unavailable."""
         stored = client.secret
         if stored is None or stored.form == "sealed":
             return False
@@ -75,19 +79,22 @@ class ClientSecrets:
         # The first requests of a client after a start bring the same secret at once: one of them has it checked.
         turn = self._turns.setdefault((client.client_id, digests[0]), asyncio.Lock())
         async with turn:
-            return self._is_known(client, stored, digests) or await self._is_proven(client, stored, candidates, digests)
+            return self._is_known(client, stored, digests) or await self._is_proven(client, stored, candidates, digests, remote)
 
     def _is_known(self, client: Client, stored: StoredSecret, digests: Sequence[bytes]) -> bool:
         known = self._verified.get(client.client_id)
         return known is not None and known[0] == stored.value and any(hmac.compare_digest(digest, known[1]) for digest in digests)
 
-    async def _is_proven(self, client: Client, stored: StoredSecret, candidates: Sequence[str], digests: Sequence[bytes]) -> bool:
-        wait = self._host.limits.hit("client-secret", client.client_id, SLOW_TRIES, SLOW_WINDOW)
+    async def _is_proven(
+        self, client: Client, stored: StoredSecret, candidates: Sequence[str], digests: Sequence[bytes], remote: str
+    ) -> bool:
+        key = f"{client.client_id} {source_of(remote)}"
+        wait = self._host.limits.hit("client-secret", key, SLOW_TRIES, SLOW_WINDOW)
         if wait is not None:
             raise RateLimited("too many attempts for this client", headers={"Retry-After": str(wait)})
         for candidate, digest in zip(candidates, digests, strict=True):
             if await self._host.blocking.run(POOL, _verify, stored.value, candidate):
-                self._host.limits.reset("client-secret", client.client_id)
+                self._host.limits.reset("client-secret", key)
                 self._remember(client.client_id, (stored.value, digest))
                 return True
         return False

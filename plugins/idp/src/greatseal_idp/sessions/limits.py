@@ -10,11 +10,14 @@ from weakref import WeakValueDictionary
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
+from greatseal_idp.addresses import source_of
 from greatseal_idp.settings import IdpServer
 
 WINDOW = 300.0
 """Seconds of every window here."""
 FAILURES_OF_USER = 5
+REQUESTS = 10
+"""How many authorization requests may wait for each sign-in that an address may try: every one is a row for hours."""
 
 
 class LoginLimits:
@@ -27,7 +30,7 @@ class LoginLimits:
 
     async def address(self, remote: str) -> None:
         """Count an attempt from an address. Raises RateLimited."""
-        await self._count("auth-address", remote, self._of_address, f"address={remote}")
+        await self._count("auth-address", source_of(remote), self._of_address, f"address={remote}")
 
     @asynccontextmanager
     async def user(self, username: str) -> AsyncIterator[None]:
@@ -47,7 +50,15 @@ class LoginLimits:
 
     async def hint(self, remote: str) -> None:
         """Count a question about a user name, for which nothing is proven. Raises RateLimited."""
-        await self._count("auth-hint", remote, self._of_address, f"address={remote}")
+        await self._count("auth-hint", source_of(remote), self._of_address, f"address={remote}")
+
+    async def request(self, remote: str) -> None:
+        """Count an authorization request that is stored for somebody who has proven nothing. Raises RateLimited."""
+        await self._count("auth-request", source_of(remote), REQUESTS * self._of_address, f"address={remote}")
+
+    async def consent(self, session_id: str) -> None:
+        """Count a request that is stored for the consent of a session. Raises RateLimited."""
+        await self._count("auth-consent", session_id, REQUESTS * self._of_address, f"sid={session_id}")
 
     async def _count(self, bucket: str, key: str, limit: int, detail: str) -> None:
         wait = self._host.limits.hit(bucket, key, limit, WINDOW)

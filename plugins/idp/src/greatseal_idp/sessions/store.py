@@ -160,6 +160,7 @@ class SessionStore:
         while await self._host.db.write(self._sweep_some) == SWEEP:
             pass
 
+    @scan
     def _sweep_some(self, tx: Tx) -> int:
         rows = tx.all(EXPIRED, now=tx.now)
         for row in rows:

@@ -1,10 +1,10 @@
 """What has expired leaves the tables, in small bites."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from sqlalchemy import Column, Delete, Table, delete, select
 
-from greatseal.api.store import Tx
+from greatseal.api.store import Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -23,8 +23,9 @@ def _expired(of: Table, key: Column[str], end: Column[int]) -> Delete:
 
 _CODES = _expired(t.code, t.code.c.digest, t.code.c.expires_at)
 _ENDED = _expired(t.family, t.family.c.id, t.family.c.expires_at)
-_IDLE = _expired(t.family, t.family.c.id, t.family.c.idle_expires_at)
 _REVOKED = _expired(t.family, t.family.c.id, t.family.c.revoked_at)
+_IDLE = select(t.family.c.id).where(t.family.c.idle_expires_at < param("before")).limit(BITE)
+_FORGET = delete(t.family).where(t.family.c.id == param("family"), t.family.c.idle_expires_at < param("before"))
 
 
 class Cleanup:
@@ -39,12 +40,27 @@ class Cleanup:
     async def run(self) -> None:
         """Delete expired codes, and families that ended."""
         now = self._host.clock.now()
-        for statement, before in ((_CODES, now - self._kept), (_ENDED, now), (_IDLE, now), (_REVOKED, now - self._kept)):
+        for statement, before in ((_CODES, now - self._kept), (_ENDED, now), (_REVOKED, now - self._kept)):
             while await self._host.db.write(_bite, statement, before) == BITE:
                 pass
+        # An index here would double the cost of every refresh; a reader looks through the table, and no writer waits for it.
+        while idle := await self._host.db.read(_idle, now):
+            await self._host.db.write(_forget, idle, now)
         for one in self._also:
             await one()
 
 
+@scan
 def _bite(tx: Tx, statement: Delete, before: int) -> int:
     return tx.count(statement, before=before)
+
+
+@scan
+def _idle(tx: Tx, before: int) -> list[str]:
+    return [row.id for row in tx.all(_IDLE, before=before)]
+
+
+@scan
+def _forget(tx: Tx, families: Sequence[str], before: int) -> None:
+    for family in families:
+        tx.run(_FORGET, family=family, before=before)

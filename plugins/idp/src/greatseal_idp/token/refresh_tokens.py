@@ -7,7 +7,6 @@ always the same text, so that a retry can be given the very same successor.
 import base64
 import hmac
 import secrets
-import uuid
 from hashlib import blake2b
 
 import msgspec
@@ -46,7 +45,7 @@ class RefreshTokens:
         if key is None:
             key = made = self._stored(tx, node) or self._make(tx, node)
             tx.after_commit(lambda: self._keys.setdefault(node, made))
-        content = uuid.UUID(family).bytes + generation.to_bytes(_GENERATION)
+        content = bytes.fromhex(family.replace("-", "")) + generation.to_bytes(_GENERATION)
         text = base64.urlsafe_b64encode(content + _mac(key, node, content)).rstrip(b"=").decode()
         return f"{KIND}_{node}_{text}"
 
@@ -68,7 +67,9 @@ class RefreshTokens:
         said, mac = content[: _ID + _GENERATION], content[_ID + _GENERATION :]
         if not hmac.compare_digest(mac, _mac(key, node, said)):
             return None
-        return RefreshToken(node=node, family=str(uuid.UUID(bytes=said[:_ID])), generation=int.from_bytes(said[_ID:]))
+        id = said[:_ID].hex()
+        family = f"{id[:8]}-{id[8:12]}-{id[12:16]}-{id[16:20]}-{id[20:]}"
+        return RefreshToken(node=node, family=family, generation=int.from_bytes(said[_ID:]))
 
     def _stored(self, tx: Tx, node: str) -> bytes | None:
         row = tx.one(_SECRET, name=_name(node))

@@ -1,5 +1,6 @@
 """What was revoked before its time: a small set in memory, checked with every token (ruling R97)."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Literal
 
@@ -29,7 +30,8 @@ class Revocations:
         self._host = host
         self._ttl = host.settings(TokenSettings).access_token_ttl * 1_000_000
         self._until: dict[str, int] = {}
-        self._loaded = False
+        self._wanted, self._read = 1, 0
+        self._reading = asyncio.Lock()
         host.changes.subscribe(KIND, self._heard)
 
     def revoke(self, tx: Tx, kind: Kind, value: str, until: int | None = None) -> None:
@@ -40,15 +42,14 @@ class Revocations:
 
     async def load(self) -> None:
         """Read the set once; later changes are told. Called before it is looked at, and free when it was read."""
-        if self._loaded:
+        if self._read == self._wanted:
             return
-        self._loaded = True
-        try:
-            rows = await self._host.db.read(_live)
-        except BaseException:
-            self._loaded = False
-            raise
-        self._until.update((f"{row.kind} {row.value}", row.until) for row in rows)
+        async with self._reading:
+            while self._read != self._wanted:
+                wanted = self._wanted
+                rows = await self._host.db.read(_live)
+                self._until.update((f"{row.kind} {row.value}", row.until) for row in rows)
+                self._read = wanted
 
     def any(self, keys: Iterable[str]) -> bool:
         """Whether one of the keys, each ``<kind> <value>``, is revoked."""
@@ -67,7 +68,7 @@ class Revocations:
         if until.isdecimal():
             self._until[key] = int(until)
         else:
-            self._loaded = False
+            self._wanted += 1
 
 
 @scan
@@ -75,5 +76,6 @@ def _live(tx: Tx) -> list[Row]:
     return tx.all(_ALL, now=tx.now)
 
 
+@scan
 def _forget(tx: Tx) -> None:
     tx.run(_FORGET, now=tx.now)

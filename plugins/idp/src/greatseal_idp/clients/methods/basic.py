@@ -17,6 +17,7 @@ class BasicCredentials(msgspec.Struct, frozen=True):
 
     client_id: str
     secrets: tuple[str, ...]
+    remote: str
 
 
 class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
@@ -35,17 +36,21 @@ class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
             return None
         try:
             id, colon, secret = base64.b64decode(header[len(SCHEME) :].strip(), validate=True).decode().partition(":")
-            decoded_id, decoded = unquote_plus(id, errors="strict"), unquote_plus(secret, errors="strict")
+            decoded_id, decoded = _decoded(id), _decoded(secret)
         except (binascii.Error, ValueError):
             raise InvalidClient("the Basic credentials cannot be read") from None
         if not colon:
             raise InvalidClient("the Basic credentials have no colon")
-        return BasicCredentials(decoded_id, (decoded,) if decoded == secret else (decoded, secret))
+        return BasicCredentials(decoded_id, (decoded,) if decoded == secret else (decoded, secret), request.call.remote)
 
     def client_id(self, credentials: BasicCredentials) -> str:
         return credentials.client_id
 
     async def verify(self, credentials: BasicCredentials, client: Client) -> ClientMatch:
-        if not await self._secrets.is_right(client, credentials.secrets):
+        if not await self._secrets.is_right(client, credentials.secrets, remote=credentials.remote):
             raise InvalidClient
         return ClientMatch(client=client, subject=client.client_id)
+
+
+def _decoded(text: str) -> str:
+    return unquote_plus(text, errors="strict") if "%" in text or "+" in text else text

@@ -11,6 +11,7 @@ class PostCredentials(msgspec.Struct, frozen=True):
 
     client_id: str
     secret: str
+    remote: str
 
 
 class ClientSecretPost(ClientAuthMethod[PostCredentials]):
@@ -30,12 +31,12 @@ class ClientSecretPost(ClientAuthMethod[PostCredentials]):
         client_id = request.form.get("client_id")
         if client_id is None and "Authorization" not in request.call.headers:
             raise InvalidClient("client_secret was sent without client_id")
-        return PostCredentials(client_id or "", secret)
+        return PostCredentials(client_id or "", secret, request.call.remote)
 
     def client_id(self, credentials: PostCredentials) -> str:
         return credentials.client_id
 
     async def verify(self, credentials: PostCredentials, client: Client) -> ClientMatch:
-        if not await self._secrets.is_right(client, (credentials.secret,)):
+        if not await self._secrets.is_right(client, (credentials.secret,), remote=credentials.remote):
             raise InvalidClient
         return ClientMatch(client=client, subject=client.client_id)
