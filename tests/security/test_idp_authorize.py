@@ -1,307 +1,40 @@
-"""The authorization endpoint and its pages against S001 to S021, S071 to S073, S076, B1 to B9, B15 to B21 and B24."""
+"""The authorization endpoint and its pages against S008 to S021, S071 to S073, S076, B3 to B9, B16 to B21, B24 and B30."""
 
 import asyncio
-import hashlib
 import re
-from base64 import b64encode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Mapping
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
 from html import unescape
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-import aiohttp
 import msgspec
 import pytest
-from yarl import URL
+import pytest_asyncio
+from security.idp_desk import BROWSER, PARALLEL, PASSWORD, Answer, Desk, hidden, open_desk
 
-from greatseal.testing.service import Service, document, serve
-from greatseal_users_file.edit import add
-
-PASSWORD = "correct horse battery"
-CALLBACK = "https://app.example/callback"
-VERIFIER = "correct-horse-battery-staple-correct-horse-battery"
-CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
-PARALLEL = 50
-BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 XSS = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
-TEMPLATE = "{{7*7}}{% if 1 %}{{''.__class__}}{% endif %}${7*7}#{7*7}"
+TEMPLATE = "{{7919*7907}}{% if 1 %}{{''.__class__}}{% endif %}${7919*7907}#{7919*7907}"
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A response, read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    cookies: tuple[str, ...]
-    text: str
-
-    @property
-    def json(self) -> Any:
-        return msgspec.json.decode(self.text)
-
-    @property
-    def location(self) -> str:
-        return self.headers["Location"]
-
-    @property
-    def members(self) -> dict[str, str]:
-        """The authorization response of a redirect to the application."""
-        assert self.location.startswith(CALLBACK), self.location
-        pairs = parse_qsl(urlsplit(self.location).query, strict_parsing=True)
-        assert len(dict(pairs)) == len(pairs)
-        return dict(pairs)
-
-    @property
-    def shown(self) -> bool:
-        """Refused here, and nobody is sent anywhere."""
-        return 400 <= self.status < 500 and "Location" not in self.headers
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-class Desk:
-    """The server, a client, and requests that carry what the test says and nothing else."""
-
-    def __init__(self, service: Service, http: aiohttp.ClientSession) -> None:
-        self.service = service
-        self.url = service.url
-        self._http = http
-        self.admin = ""
-        self.client: dict[str, Any] = {}
-
-    async def ask(self, method: str, path: str, *, cookie: str = "", headers: Mapping[str, str] | None = None, **body: Any) -> Answer:
-        sent = {**({"Cookie": cookie} if cookie else {}), **(headers or {})}
-        url = URL(self.url + path, encoded=True)
-        async with self._http.request(method, url, headers=sent, allow_redirects=False, **body) as response:
-            cookies = tuple(response.headers.getall("Set-Cookie", ()))
-            return Answer(response.status, response.headers, cookies, await response.text())
-
-    async def login(self, username: str) -> str:
-        answer = await self.ask("POST", "/api/auth/login", json={"username": username, "password": PASSWORD})
-        return next(one.partition(";")[0] for one in answer.cookies if "session" in one)
-
-    async def register(self, **fields: Any) -> Answer:
-        body = {
-            "client_name": "The app",
-            "redirect_uris": [CALLBACK],
-            "scopes": ["openid", "profile", "email", "offline_access"],
-            "token_endpoint_auth_method": "client_secret_basic",
-            "client_secret": "s" * 43,
-            **fields,
-        }
-        if body["token_endpoint_auth_method"] == "none":
-            del body["client_secret"]
-        return await self.ask("POST", "/api/admin/clients", cookie=self.admin, json=body)
-
-    def query(self, **changes: str | None) -> str:
-        asked = {
-            "client_id": self.client["client_id"],
-            "redirect_uri": CALLBACK,
-            "response_type": "code",
-            "scope": "openid profile",
-            "state": "state-1",
-            "code_challenge": CHALLENGE,
-            "code_challenge_method": "S256",
-            **changes,
-        }
-        return urlencode({name: value for name, value in asked.items() if value is not None}, quote_via=quote)
-
-    async def authorize(self, cookie: str = "", *, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
-        return await self.ask("GET", f"/authorize?{self.query(**changes)}", cookie=cookie, headers=headers)
-
-    async def consent(self, cookie: str, **changes: str | None) -> tuple[Answer, dict[str, str]]:
-        """The consent page of a request, and the hidden fields of its form."""
-        asked = await self.authorize(cookie, **changes)
-        page = await self.ask("GET", asked.location, cookie=cookie, headers=BROWSER)
-        return page, hidden(page)
-
-    async def approve(self, cookie: str, fields: Mapping[str, str]) -> Answer:
-        return await self.ask("POST", "/api/auth/consent", cookie=cookie, data={**fields, "decision": "approve"})
-
-    async def code(self, cookie: str, **changes: str | None) -> str:
-        _, fields = await self.consent(cookie, **changes)
-        return (await self.approve(cookie, fields)).members["code"]
-
-    async def redeem(self, code: str, **changes: str | None) -> Answer:
-        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER, **changes}
-        sent = {name: value for name, value in form.items() if value is not None}
-        return await self.ask("POST", "/token", data=sent, headers=self.credentials)
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        return {"Authorization": "Basic " + b64encode(f"{self.client['client_id']}:{'s' * 43}".encode()).decode()}
-
-
-def hidden(page: Answer) -> dict[str, str]:
-    """The hidden fields of a page's form."""
-    return {name: unescape(value) for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text)}
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    users = tmp_path / "users.toml"
-    for name in ("ann", "ben", "admin"):
-        add(users, name, PASSWORD, display_name=f"{name} {XSS}")
-    role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
-    config = document(tmp_path, ["idp", "users-file"], users={"file": str(users)}, rbac={"role": [role]})
-    async with serve(config) as service, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
-        desk = Desk(service, http)
-        desk.admin = await desk.login("admin")
-        registered = await desk.register()
-        assert registered.status == 201, registered.text
-        desk.client = registered.json
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    async with open_desk(tmp_path_factory.mktemp("idp"), shown=XSS) as desk:
         yield desk
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(provider: Desk) -> Desk:
+    """With a client of its own, which nobody has allowed anything."""
+    provider.client = await provider.registered(consent="explicit")
+    return provider
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def ann(desk) -> str:
     return await desk.login("ann")
-
-
-# ---- A redirect is for the registered URI alone
-
-
-SIMILAR = (
-    CALLBACK + "/more",
-    CALLBACK + "/",
-    CALLBACK + "?x=1",
-    CALLBACK + "?",
-    CALLBACK + "#x",
-    CALLBACK + "#",
-    "https://app.example./callback",
-    "https://app.example/Callback",
-    "https://APP.example/callback",
-    "HTTPS://app.example/callback",
-    "https://app.example:443/callback",
-    "http://app.example/callback",
-    "https://app.example/callbac%6b",
-    "https://app.example/callback%2f",
-    "https://app.example/callbac",
-    "https://app.example",
-)
-USERINFO = (
-    "https://app.example@evil.example/callback",
-    "https://app.example:x@evil.example/callback",
-    "https://a@b@app.example/callback",
-    "https://app.example%40evil.example/callback",
-    "https://user@app.example/callback",
-)
-ODD = (
-    "https://app.example\\@evil.example/callback",
-    "https:\\\\app.example/callback",
-    "https://app.example/callback\t",
-    "https://app.example/call\nback",
-    "https://app.example/callback\x00",
-    " https://app.example/callback",
-    "\x01https://app.example/callback",
-    "https://app.example/callback ",
-    "https://app.example/\uff43allback",
-    "https://\uff41pp.example/callback",
-)
-TRAVERSAL = (
-    "https://app.example/callback/..",
-    "https://app.example/callback/../../evil",
-    "https://app.example/x/../callback",
-    "https://app.example/%2e%2e/callback",
-    "https://app.example/callback/..;/evil",
-    "https://app.example//callback",
-    "https://app.example/./callback",
-)
-HOSTS = (
-    "https://app.example.evil.example/callback",
-    "https://evilapp.example/callback",
-    "http://localhost.evil.example/callback",
-    "http://127.0.0.1.evil.example/callback",
-)
-SCHEMES = ("javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "app.example:/callback")
-
-
-async def refused_here(desk: Desk, uri: str) -> bool:
-    """With a session or without, for browsers and programs, alone and together with other errors."""
-    cookie = await desk.login("ann")
-    for sent, headers, changes in (
-        ("", None, {}),
-        (cookie, BROWSER, {}),
-        (cookie, None, {"prompt": "none"}),
-        (cookie, None, {"response_type": "token", "scope": None, "response_mode": "fragment"}),
-    ):
-        answer = await desk.authorize(sent, headers=headers, redirect_uri=uri, **changes)
-        if not (answer.shown and answer.status == 400) or uri in answer.text:
-            return False
-    pushed = await desk.ask("POST", "/par", data=dict(parse_qsl(desk.query(redirect_uri=uri))), headers=desk.credentials)
-    return pushed.status == 400 and "Location" not in pushed.headers
-
-
-@pytest.mark.parametrize("uri", SIMILAR)
-async def test_s001_b1_a_similar_redirect_uri_is_not_the_registered_one(desk, uri):
-    assert await refused_here(desk, uri)
-
-
-@pytest.mark.parametrize("uri", USERINFO)
-async def test_s002_user_information_in_the_redirect_uri(desk, uri):
-    assert await refused_here(desk, uri)
-    assert (await desk.register(redirect_uris=[uri])).status == 400
-
-
-@pytest.mark.parametrize("uri", ODD)
-async def test_s003_odd_characters_in_the_redirect_uri(desk, uri):
-    assert await refused_here(desk, uri)
-    assert (await desk.register(redirect_uris=[uri])).status == 400
-
-
-@pytest.mark.parametrize("uri", TRAVERSAL)
-async def test_s004_paths_that_lead_elsewhere(desk, uri):
-    assert await refused_here(desk, uri)
-
-
-@pytest.mark.parametrize("uri", HOSTS)
-async def test_s005_hosts_that_look_alike(desk, uri):
-    assert await refused_here(desk, uri)
-    if uri.startswith("http:"):
-        assert (await desk.register(redirect_uris=[uri])).status == 400
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "http://0.0.0.0/cb",
-        "http://127.1/cb",
-        "http://2130706433/cb",
-        "http://[::ffff:127.0.0.1]/cb",
-        "http://LOCALHOST/cb",
-        "http://127.0.0.2/cb",
-        "http://app.example/cb",
-    ],
-)
-async def test_s006_b15_only_three_hosts_may_have_plain_http(desk, uri):
-    put = f"/api/admin/clients/{desk.client['client_id']}"
-
-    assert (await desk.register(redirect_uris=[uri])).status == 400
-    assert (await desk.ask("PUT", put, cookie=desk.admin, json={"redirect_uris": [uri]})).status == 400
-    assert await refused_here(desk, uri)
-
-
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-async def test_s006_b2_the_port_of_a_loopback_uri_may_vary_and_nothing_else(desk, ann, host):
-    registered = await desk.register(redirect_uris=[f"http://{host}:3000/cb?a=1"])
-    desk.client = registered.json
-
-    other_port = await desk.authorize(ann, redirect_uri=f"http://{host}:51004/cb?a=1")
-    assert other_port.location.startswith("/api/auth/consent")
-    for uri in (f"http://{host}:51004/cb", f"http://{host}:51004/cb?a=2", f"http://{host}:51004/cb/?a=1", f"https://{host}:51004/cb?a=1"):
-        assert (await desk.authorize(ann, redirect_uri=uri)).shown
-    for elsewhere in {"localhost", "127.0.0.1", "[::1]"} - {host}:
-        assert (await desk.authorize(ann, redirect_uri=f"http://{elsewhere}:3000/cb?a=1")).shown
-    for port in ("0", "99999", "x", "80@evil.example"):
-        assert (await desk.authorize(ann, redirect_uri=f"http://{host}:{port}/cb?a=1")).shown
-
-
-@pytest.mark.parametrize("uri", SCHEMES)
-async def test_s007_other_schemes(desk, uri):
-    put = f"/api/admin/clients/{desk.client['client_id']}"
-
-    assert (await desk.register(redirect_uris=[uri])).status == 400
-    assert (await desk.ask("PUT", put, cookie=desk.admin, json={"redirect_uris": [uri]})).status == 400
-    assert await refused_here(desk, uri)
 
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri", "scope", "state", "response_type", "prompt"])
@@ -394,9 +127,10 @@ async def answers_of_authorize(desk: Desk, ann: str) -> list[Answer]:
 
 async def test_s014_s015_b17_b24_idp_206_every_answer_keeps_frames_and_referrers_out(desk, ann):
     page, _ = await desk.consent(ann)
-    login = await desk.ask("GET", "/ui/auth/login")
+    others = [await desk.ask("GET", path, cookie=ann) for path in ("/ui/auth/login", "/login", "/logout", "/ui/", "/")]
+    failed = await desk.ask("POST", "/login", data={"username": "ann", "password": "x"})
 
-    for answer in (*await answers_of_authorize(desk, ann), page, login):
+    for answer in (*await answers_of_authorize(desk, ann), page, failed, *others):
         assert answer.headers["Referrer-Policy"] == "no-referrer", answer
         assert answer.headers["X-Frame-Options"] == "DENY", answer
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"], answer
@@ -442,6 +176,7 @@ async def test_s018_b3_no_parameter_chooses_another_place(desk, ann, url):
 async def test_s019_prompt_none_max_age_and_hints(desk, ann):
     tokens = (await desk.redeem(await desk.code(ann))).json
     ben = await desk.login("ben")
+    desk.clock.advance(1)
 
     assert (await desk.authorize(prompt="none")).members["error"] == "login_required"
     assert (await desk.authorize(ann, max_age="0")).location.startswith("/ui/auth/login")
@@ -476,15 +211,20 @@ async def test_s021_request_objects_are_refused_and_nothing_is_fetched(desk, ann
         fetched.append(await reader.read(100))
         writer.close()
 
+    def signed(alg: str, **claims: str) -> str:
+        parts = (msgspec.json.encode(one) for one in ({"alg": alg}, {**dict(parse_qsl(desk.query())), **claims}))
+        return ".".join(urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
+
     server = await asyncio.start_server(trap, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    unsigned = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJ4In0."
+    other = (await desk.register()).json["client_id"]
     try:
-        assert (await desk.authorize(ann, request=unsigned)).members["error"] == "request_not_supported"
+        for request in (signed("none"), signed("none", iss=other), signed("ES256", aud="https://other.example"), "x"):
+            assert (await desk.authorize(ann, request=request)).members["error"] == "request_not_supported"
+            assert (await desk.push(request=request)).outcome == (400, "request_not_supported")
         for uri in (f"http://127.0.0.1:{port}/r", "http://169.254.169.254/latest", f"https://localhost:{port}/r"):
             assert (await desk.authorize(ann, request_uri=uri)).members["error"] == "request_uri_not_supported"
-            form = {**dict(parse_qsl(desk.query())), "request_uri": uri}
-            assert (await desk.ask("POST", "/par", data=form, headers=desk.credentials)).status == 400
+            assert (await desk.push(request_uri=uri)).status == 400
     finally:
         server.close()
         await server.wait_closed()
@@ -497,7 +237,7 @@ async def test_s021_request_objects_are_refused_and_nothing_is_fetched(desk, ann
 @pytest.mark.parametrize("text", [XSS, TEMPLATE])
 async def test_s071_s072_what_others_wrote_is_text(desk, ann, text):
     scope = await desk.ask("PUT", "/api/admin/scopes/odd", cookie=desk.admin, json={"description": text, "claims": []})
-    assert scope.status == 201, scope.text
+    assert scope.status in {200, 201}, scope.text
     registered = await desk.register(client_name=text, scopes=["openid", "odd"])
     assert registered.status == 201, registered.text
     desk.client = registered.json
@@ -518,33 +258,34 @@ async def test_s071_s072_what_others_wrote_is_text(desk, ann, text):
         assert page.headers["Content-Type"] == "text/html; charset=utf-8", name
         assert "<script>alert" not in page.text, name
         assert "<img src=x" not in page.text, name
-        assert not re.search(r"\b49\b|&lt;class|<class", page.text), name
+        assert not re.search(r"62615533|&lt;class|<class", page.text), name
         assert "'unsafe" not in page.headers["Content-Security-Policy"], name
     for name in ("login", "failed", "consent", "account", "posted"):
         assert text in unescape(pages[name].text), name
 
 
-@pytest.mark.parametrize("text", ["a\r\nSet-Cookie: x=y", "a\nLocation: https://evil.example", "a\r\n\r\n<script>", "\x00\x1b[2J\u202e"])
-async def test_s073_line_ends_split_nothing(desk, ann, text, capfd):
-    await desk.code(ann)
-    capfd.readouterr()
+async def test_s073_line_ends_split_nothing(tmp_path, capfd):
+    async with open_desk(tmp_path) as desk:
+        ann = await desk.login("ann")
+        for text in ("a\r\nSet-Cookie: x=y", "a\nLocation: https://evil.example", "a\r\n\r\n<script>", "\x00\x1b[2J\u202e"):
+            capfd.readouterr()
+            answers = [
+                await desk.authorize(ann, state=text),
+                await desk.authorize(ann, state=text, scope=text),
+                await desk.authorize(ann, state=text, response_mode="fragment"),
+                await desk.authorize(state=text, login_hint=text),
+                await desk.authorize(ann, client_id=text),
+                await desk.ask("GET", f"/login?{urlencode({'return_to': '/' + text})}"),
+                await desk.ask("GET", f"/ui/auth/login?{urlencode({'return_to': '/' + text})}"),
+                await desk.ask("GET", f"/logout?{urlencode({'state': text})}", cookie=ann),
+            ]
 
-    answers = [
-        await desk.authorize(ann, state=text),
-        await desk.authorize(ann, state=text, scope=text),
-        await desk.authorize(ann, state=text, response_mode="fragment"),
-        await desk.authorize(state=text, login_hint=text),
-        await desk.authorize(ann, client_id=text),
-        await desk.ask("GET", f"/login?{urlencode({'return_to': '/' + text})}"),
-        await desk.ask("GET", f"/ui/auth/login?{urlencode({'return_to': '/' + text})}"),
-    ]
-
-    assert answers[0].members["state"] == text
-    for answer in answers:
-        assert not [one for one in answer.cookies if one.startswith("x=")]
-        assert "evil.example" not in urlsplit(answer.headers.get("Location", "")).netloc
-    lines = capfd.readouterr().out.splitlines()
-    assert len([line for line in lines if "/authorize" in line or "login" in line]) == len(answers)
+            assert answers[0].members["state"] == text
+            for answer in answers:
+                assert not [one for one in answer.cookies if one.startswith("x=")]
+                assert "evil.example" not in urlsplit(answer.headers.get("Location", "")).netloc
+            lines = capfd.readouterr().out.splitlines()
+            assert len([line for line in lines if "/authorize" in line or "login" in line or "/logout" in line]) == len(answers)
 
 
 async def test_s076_nothing_of_it_is_kept_by_caches(desk, ann):
@@ -623,7 +364,19 @@ async def test_b18_a_code_is_used_once_and_the_second_use_revokes(desk, ann):
     assert introspected.json == {"active": False}
 
 
-async def test_b19_s149_no_code_and_no_handle_in_the_logs(desk, ann, capfd):
+async def test_b19_s149_no_code_and_no_handle_in_the_logs(tmp_path, capfd):
+    async with open_desk(tmp_path) as desk:
+        desk.client = await desk.registered(consent="explicit")
+        secrets = await everything_secret(desk, await desk.login("ann"))
+
+    logged = "".join(capfd.readouterr())
+    assert "route=/authorize" in logged
+    for secret in secrets:
+        assert secret[-20:] not in logged
+
+
+async def everything_secret(desk: Desk, ann: str) -> list[str]:
+    """What passes through the service on the way of one sign-in to its end."""
     asked = await desk.authorize()
     back = unquote(asked.location.partition("return_to=")[2])
     await desk.ask("GET", back, cookie=ann)
@@ -631,12 +384,13 @@ async def test_b19_s149_no_code_and_no_handle_in_the_logs(desk, ann, capfd):
     await desk.ask("GET", f"/authorize?client_id={desk.client['client_id']}&request_uri={quote(pushed)}", cookie=ann)
     _, fields = await desk.consent(ann)
     code = (await desk.approve(ann, fields)).members["code"]
-    await desk.redeem(code)
-
-    logged = "".join(capfd.readouterr())
-    assert "route=/authorize" in logged
-    for secret in (code, fields["consent_id"], fields["form_token"], pushed, back.partition("=")[2], ann.partition("=")[2], PASSWORD):
-        assert secret[-20:] not in logged
+    tokens = (await desk.redeem(code)).json
+    await desk.userinfo(tokens["access_token"])
+    for path in ("/userinfo", "/introspect", "/token", "/authorize"):
+        await desk.ask("GET", f"{path}?access_token={tokens['access_token']}&code={code}")
+    await desk.post("/revoke", {"token": tokens["id_token"]})
+    handles = [code, fields["consent_id"], fields["form_token"], pushed, back.partition("=")[2], ann.partition("=")[2], PASSWORD]
+    return [*handles, tokens["access_token"], tokens["id_token"]]
 
 
 async def test_b30_handles_and_codes_rest_as_digests(desk, ann):
