@@ -1,96 +1,25 @@
 """Drives a service that is killed again and again, and keeps a ledger of what it acknowledged."""
 
 import asyncio
-import json
-import os
-import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from faults.forked import Forked
 from system.acme_client import AcmeClient, Answer, Responder, csr_for
-
-from greatseal.testing.service import free_port
 
 RETRIED = (aiohttp.ClientError, ConnectionError)
 
 
-class Crashing:
-    """The service under test, started by the warm parent. Its log and the notes about its signatures are in ``folder``."""
+class Crashing(Forked):
+    """A CA whose validations ask the responder."""
 
-    def __init__(self, folder: Path, database: str, responder: Responder, *, environ: Mapping[str, str] | None = None) -> None:
-        port = free_port()
-        self.url = f"http://localhost:{port}"
-        self.folder = folder
-        self.log = folder / "server.log"
-        self.signatures = folder / "signatures"
-        self.environ = environ or {}
-        self.document = {
-            "plugins": {"sets": ["ca"]},
-            "server": {
-                "base_url": self.url,
-                "listen": f"127.0.0.1:{port}",
-                "http_validation_port": responder.port,
-                "http_validation_allow_private_ips": True,
-            },
-            "database": {"url": database, "migrate": "auto"},
-            "cluster": {"key_file": str(folder / "cluster.key")},
-        }
-        self.up = asyncio.Event()
-        self.pid = 0
-
-    @asynccontextmanager
-    async def warm(self) -> AsyncIterator["Crashing"]:
-        """The parent process, which ends with the block."""
-        self.parent = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(Path(__file__).with_name("forkserver.py")),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "GREATSEAL_FAULTS": "1", **self.environ},
-        )
-        try:
-            yield self
-        finally:
-            assert self.parent.stdin is not None
-            if self.up.is_set():
-                os.kill(self.pid, signal.SIGKILL)
-            self.parent.stdin.close()
-            await self.parent.wait()
-
-    async def start(self, *plans: str) -> bool:
-        """Start it with these fault plans; False when it ended before it was ready."""
-        answer = await self._ask(do="start", document=self.document, faults=plans, log=str(self.log), signatures=str(self.signatures))
-        self.pid = answer["pid"]
-        if answer["ready"]:
-            self.up.set()
-        return bool(answer["ready"])
-
-    async def killed(self) -> None:
-        """Wait until the fault killed it."""
-        assert await self.ended() == {"signal": signal.SIGKILL}, f"see {self.log}"
-
-    async def ended(self) -> dict[str, int]:
-        """Wait until it ended by itself, and how."""
-        answer: dict[str, int] = await self._ask(do="wait", pid=self.pid)
-        self.up.clear()
-        return answer
-
-    async def end(self) -> dict[str, int]:
-        """SIGTERM, and how it ended."""
-        answer: dict[str, int] = await self._ask(do="end", pid=self.pid)
-        self.up.clear()
-        return answer
-
-    async def _ask(self, **command: Any) -> Any:
-        assert self.parent.stdin is not None
-        assert self.parent.stdout is not None
-        self.parent.stdin.write(json.dumps(command).encode() + b"\n")
-        return json.loads(await asyncio.wait_for(self.parent.stdout.readline(), 60))
+    def __init__(self, folder: Path, database: str, responder: Responder) -> None:
+        server = {"http_validation_port": responder.port, "http_validation_allow_private_ips": True}
+        super().__init__(folder, database, {"plugins": {"sets": ["ca"]}, "server": server})
 
 
 class Ledger:

@@ -7,34 +7,43 @@ the fault points of the service there are ``migration.statement`` before each st
 ``file.fsync``.
 """
 
+import gc
 import json
 import os
 import signal
 import sys
 from asyncio import Event, get_running_loop
+from contextlib import redirect_stdout, suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, event
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import psycopg
 
 from greatseal import faults
 from greatseal.api.problems import StartProblem
 from greatseal.cli import _run
 from greatseal.db import alembic, postgres
-from greatseal.kernel import logs
+from greatseal.kernel import loading, logs
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.running import running
 from greatseal.keys.software import SoftwareSigner
 
-WARM = (alembic, postgres)
+WARM = (alembic, postgres, sqlite, psycopg)
 """Imported only when they are needed: here once, for all children."""
+warmed: list[dict[str, Any]] = []
 
 
 def main() -> None:
+    # Nothing is installed meanwhile, and a search takes as long as all the rest of a start.
+    loading.entry_points = cache(loading.entry_points)  # type: ignore[assignment,attr-defined]
     for line in sys.stdin:
         command = json.loads(line)
         if command["do"] == "start":
+            warm(command["document"])
             answer = start(command)
         else:
             if command["do"] == "end":
@@ -42,6 +51,17 @@ def main() -> None:
             _, status = os.waitpid(command["pid"], 0)
             answer = {"signal": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"code": os.WEXITSTATUS(status)}
         print(json.dumps(answer), flush=True)
+
+
+def warm(document: dict[str, Any]) -> None:
+    """Import the plugins here, too. Garbage collections of the children leave alone, and so uncopied, what is there by then."""
+    if document["plugins"] in warmed:
+        return
+    warmed.append(document["plugins"])
+    with suppress(StartProblem), redirect_stdout(sys.stderr):  # stdout is for answers
+        Kernel(document)
+    gc.collect()
+    gc.freeze()
 
 
 def start(command: dict[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Browser:
         context = (await self.call("Target.createBrowserContext"))["browserContextId"]
         target = (await self.call("Target.createTarget", url="about:blank", browserContextId=context))["targetId"]
         session = (await self.call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
-        page = self._listeners[session] = Page(self, session)
+        page = self._listeners[session] = Page(self, session, context)
         for domain in ("Page", "Runtime", "Log"):
             await self.call(f"{domain}.enable", session)
         narrow = width < 600
@@ -80,9 +80,10 @@ class Browser:
 class Page:
     """A window."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
+    def __init__(self, browser: Browser, session: str, context: str) -> None:
         self._browser = browser
         self._session = session
+        self._context = context
         self._loads: asyncio.Queue[str] = asyncio.Queue()
         self._url = ""
         self.complaints: list[str] = []
@@ -104,6 +105,10 @@ class Page:
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return await self._browser.call(method, self._session, **parameters)
+
+    async def close(self) -> None:
+        """Close the window; its profile is forgotten."""
+        await self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     async def goto(self, url: str, *, to: str | None = None) -> str:
         """Open a URL and wait until a page whose URL begins with ``to`` (any, when None) is there; its URL."""
@@ -141,6 +146,11 @@ class Page:
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"]["exception"].get("description", result["exceptionDetails"]["text"]))
         return result["result"].get("value")
+
+    async def focused(self, id: str) -> None:
+        """Wait until the element with this id has the focus: autofocus comes a moment after the page."""
+        look = f"const look = () => document.activeElement?.id === {id!r} ? done() : requestAnimationFrame(look)"
+        await self.run(f"new Promise(done => {{ {look}; look() }})")
 
     async def text(self) -> str:
         """What a person reads."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cryptography import x509
+from rig import warm
 
 from greatseal.testing.service import free_port
 
@@ -74,9 +75,24 @@ class Server:
         command = [str(Path(sys.executable).with_name("greatseal")), "serve", "-c", str(self.configuration)]
         with (self.folder / "server.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env={**os.environ, **(environ or {})})
+        with self._until_stopped(process):
+            yield process
+
+    @contextlib.contextmanager
+    def forked(self, environ: Mapping[str, str] | None = None) -> Iterator[warm.Process]:
+        """The same in a process that is forked from a warm one (:mod:`rig.warm`)."""
+        arguments = ["serve", "-c", str(self.configuration)]
+        with (self.folder / "server.log").open("ab") as log, Path(os.devnull).open() as nothing:
+            env = {**os.environ, **(environ or {})}
+            process = warm.start(arguments, streams=(nothing, log, log), env=env, cwd=self.folder)
+        with self._until_stopped(process):
+            yield process
+
+    @contextlib.contextmanager
+    def _until_stopped(self, process: "subprocess.Popen[bytes] | warm.Process") -> Iterator[None]:
         try:
             self._wait_until_ready(process)
-            yield process
+            yield
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0, self.log()
         finally:
@@ -87,7 +103,7 @@ class Server:
     def log(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")
 
-    def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait_until_ready(self, process: "subprocess.Popen[bytes] | warm.Process") -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if process.poll() is not None:
