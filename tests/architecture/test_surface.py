@@ -168,7 +168,9 @@ def public_modules() -> list[ModuleType]:
 
 def public(nodes: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in nodes:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+            continue
+        if not any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list):
             yield node
 
 

@@ -6,67 +6,79 @@ Figures are medians of interleaved rounds; a ratio is CPU by the P-256 sign + ve
 import contextlib
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from bench.inside import registry_rows, store_rows
 from bench.measure import Row
 from bench.orders import order_rows
-from bench.process import memory_rows, start_row
+from bench.process import memory_rows, shipped_ca, start_row
+from bench.sessions import session_rows
 from bench.tokens import token_rows
 from bench.wrk import installed
 from rig.pebble import Pebble
-from rig.server import Server
 
 RESULT = Path("var/bench.json")
 
 
-def server_rows(folder: Path) -> list[Row]:
+COLUMNS = (("CPU us/op", 12), ("op/s", 12), ("p50 ms", 10), ("p99 ms", 10), ("ref us", 9), ("ratio", 10))
+
+
+def server_rows(folder: Path) -> Iterator[Row]:
     """What needs a running server."""
-    server = Server(folder, [])
-    rows = [start_row(server)]
+    server = shipped_ca(folder)
+    yield start_row(server)
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(server.running())
-        rows += memory_rows(server, process.pid)
+        yield from memory_rows(server, process.pid)
         beside = None
         if Pebble.installed():
             pebble = Pebble(folder)
             beside = pebble, stack.enter_context(pebble.running()).pid
         else:
             print("pebble is not installed (apt install pebble): no comparison", file=sys.stderr)
-        return rows + order_rows(server, process.pid, beside)
+        yield from order_rows(server, process.pid, beside)
 
 
-def provider_rows() -> list[Row]:
+def provider_rows(folder: Path) -> Iterator[Row]:
     """What needs a running identity provider."""
-    if not installed():
+    if installed():
+        yield from token_rows(folder)
+    else:
         print("wrk is not installed (apt install wrk): no rows of the identity provider", file=sys.stderr)
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        return token_rows(Path(folder))
 
 
-def show(rows: list[Row]) -> None:
-    """The table."""
+def all_rows(folder: Path) -> Iterator[Row]:
+    """Each as soon as it is known; rows whose rounds take turns are known together."""
+    for name, measured in (("server", server_rows), ("sessions", session_rows), ("provider", provider_rows)):
+        (folder / name).mkdir()
+        yield from measured(folder / name)
+    yield from registry_rows()
+    yield from store_rows()
+
+
+def show(row: Row) -> None:
+    """A line of the table."""
 
     def cell(value: float | None) -> str:
         return "" if value is None else f"{value:,.3f}" if abs(value) < 1 else f"{value:,.1f}"
 
-    columns = (("CPU us/op", 12), ("op/s", 12), ("p50 ms", 10), ("p99 ms", 10), ("ref us", 9), ("ratio", 10))
-    print(" " * 52 + "".join(title.rjust(width) for title, width in columns))
-    for row in rows:
-        figures = (row.cpu_us_per_op, row.ops_per_s, row.p50_ms, row.p99_ms, row.reference_us, row.ratio)
-        cells = (cell(value).rjust(width) for value, (_, width) in zip(figures, columns, strict=True))
-        print(f"{row.name:<52}{''.join(cells)}  {row.note}")
+    figures = (row.cpu_us_per_op, row.ops_per_s, row.p50_ms, row.p99_ms, row.reference_us, row.ratio)
+    cells = (cell(value).rjust(width) for value, (_, width) in zip(figures, COLUMNS, strict=True))
+    print(f"{row.name:<52}{''.join(cells)}  {row.note}", flush=True)
 
 
 def main() -> None:
-    """All rows."""
+    """All rows, and the file of them."""
+    rows = []
+    print(" " * 52 + "".join(title.rjust(width) for title, width in COLUMNS), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [*server_rows(Path(folder)), *provider_rows(), *registry_rows(), *store_rows()]
+        for row in all_rows(Path(folder)):
+            show(row)
+            rows.append(row)
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
-    show(rows)
     print(f"\nwritten to {RESULT}")
 
 

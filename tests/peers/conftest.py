@@ -5,11 +5,13 @@ import http.server
 import importlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
+from rig.browser import Browser, Page, chromium
 from rig.provider import Person, Provider
 from rig.server import Server
 
@@ -23,7 +25,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     folder = tmp_path / "server"
     folder.mkdir()
     server = Server(folder, NAMES, database=database)
-    with server.running():
+    with server.forked():
         yield server
 
 
@@ -34,8 +36,24 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provide
     folder = tmp_path / "provider"
     folder.mkdir()
     provider = Provider(folder, database=database)
-    with provider.running():
+    with provider.forked():
         yield provider
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A running Chromium."""
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """A window with a profile of its own; at the end the browser must have had nothing to complain of."""
+    page = await browser.page()
+    yield page
+    await page.close()
+    assert page.complaints == []
 
 
 @pytest.fixture

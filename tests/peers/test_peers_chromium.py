@@ -8,11 +8,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
-from rig.browser import CHROMIUM, Page, chromium
+from rig.browser import CHROMIUM, Browser, Page
 
 from greatseal.testing.service import Service, document, serve
 from greatseal_users_file.edit import add
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PASSWORD = "correct horse battery"
 
@@ -54,25 +57,17 @@ async def listening() -> AsyncIterator[App]:
         await runner.cleanup()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def app() -> AsyncIterator[App]:
     async with listening() as app:
         yield app
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
     add(tmp_path / "users.toml", "ada", PASSWORD, display_name="Ada Example", groups=("administrators",))
     async with serve(document(tmp_path, ["idp", "users-file"], users={"file": str(tmp_path / "users.toml")})) as service:
         yield service
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with chromium() as browser:
-        page = await browser.page()
-        yield page
-        assert page.complaints == []
 
 
 async def request(service: Service, app: App, **more: str) -> str:
@@ -126,12 +121,12 @@ async def test_the_second_time_the_password_form_leads_straight_there(service: S
 async def test_the_first_field_has_the_focus_and_every_field_its_label(service: Service, page: Page) -> None:
     await page.goto(f"{service.url}/ui/auth/login")
 
-    assert await page.run("document.activeElement.id") == "username"
+    await page.focused("username")
     assert await page.run("[...document.querySelectorAll('input:not([type=hidden])')].every(field => field.labels.length === 1)")
     await page.fill("#username", "ada")
     await page.fill("#password", "wrong")
     await page.click("#sign-in", to=f"{service.url}/login")
-    assert await page.run("document.activeElement.id") == "password"
+    await page.focused("password")
     assert await page.run("document.querySelector('[role=alert]').id") == await page.run(
         "document.activeElement.getAttribute('aria-describedby')"
     )
@@ -139,17 +134,17 @@ async def test_the_first_field_has_the_focus_and_every_field_its_label(service: 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("path", ["/ui/auth/login", "/ui/", "/logout"])
-async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Service, dark: bool, path: str) -> None:
-    async with chromium() as browser:
-        page = await browser.page(width=320, height=640, dark=dark)
-        await page.goto(f"{service.url}/ui/auth/login")
-        await sign_in(page, f"{service.url}/ui/")
+async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Service, browser: Browser, dark: bool, path: str) -> None:
+    page = await browser.page(width=320, height=640, dark=dark)
+    await page.goto(f"{service.url}/ui/auth/login")
+    await sign_in(page, f"{service.url}/ui/")
 
-        await page.goto(f"{service.url}{path}")
+    await page.goto(f"{service.url}{path}")
 
-        assert await page.run("document.documentElement.scrollWidth") <= 320
-        assert await page.run(CONTRAST) == []
-        assert page.complaints == []
+    assert await page.run("document.documentElement.scrollWidth") <= 320
+    assert await page.run(CONTRAST) == []
+    assert page.complaints == []
+    await page.close()
 
 
 async def test_signing_out_on_the_account_page(service: Service, page: Page) -> None:

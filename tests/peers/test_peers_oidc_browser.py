@@ -3,30 +3,24 @@
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from rig.apache import APACHE, MOD_AUTH_OPENIDC, apache
-from rig.browser import CHROMIUM, Page, chromium
+from rig.browser import CHROMIUM, Page
 from rig.provider import PASSWORD, USER, Provider
 
 from greatseal.testing.service import free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "relying-party" / "relying_party.py"
 
+in_the_browser = pytest.mark.asyncio(loop_scope="module")
+
 if CHROMIUM is None and not os.environ.get("CI"):
     pytest.skip("the package chromium is not installed", allow_module_level=True)
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with chromium() as browser:
-        page = await browser.page()
-        yield page
-        assert page.complaints == []
 
 
 @pytest.fixture
@@ -92,6 +86,7 @@ async def text_of(page: Page, selector: str) -> Any:
     return await page.run(f"document.querySelector({selector!r}).innerText")
 
 
+@in_the_browser
 async def test_mod_auth_openidc_signs_in_and_out(provider: Provider, httpd: str, page: Page) -> None:
     await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
     await sign_in(page, f"{provider.issuer}/api/auth/consent")
@@ -129,6 +124,7 @@ def test_mod_auth_openidc_asks_whether_an_access_token_is_live(provider: Provide
     assert call(enough) == 401
 
 
+@in_the_browser
 async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provider, httpd: str, page: Page) -> None:
     await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
     await sign_in(page, f"{provider.issuer}/api/auth/consent")
@@ -142,6 +138,7 @@ async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provide
         pass
 
 
+@in_the_browser
 async def test_the_example_signs_in_refreshes_and_signs_out(provider: Provider, relying_party: str, page: Page) -> None:
     await page.goto(f"{relying_party}/")
     await page.click("#sign-in", to=f"{provider.issuer}/ui/auth/login")
@@ -161,6 +158,7 @@ async def test_the_example_signs_in_refreshes_and_signs_out(provider: Provider, 
     await page.click("#sign-in", to=f"{provider.issuer}/ui/auth/login")
 
 
+@in_the_browser
 async def test_the_example_says_that_somebody_refused(provider: Provider, relying_party: str, page: Page) -> None:
     await page.goto(f"{relying_party}/sign-in", to=f"{provider.issuer}/ui/auth/login")
     await sign_in(page, f"{provider.issuer}/api/auth/consent")

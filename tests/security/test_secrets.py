@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import AttributeOID
+from rig import warm
 from rig.server import Server
 from system.acme_client import AcmeClient, Answer, Key, b64url, compact
 
@@ -44,7 +43,7 @@ def server(tmp_path, database_url) -> Iterator[Server]:
     password.chmod(0o600)
     files = f'key_file = "{tmp_path}/issuing.key"\ncert_file = "{tmp_path}/issuing.pem"\nkey_password_file = "{password}"'
     server.configuration.write_text(f"{server.configuration.read_text()}\n[ca]\n{files}\n")
-    with server.running({"GREATSEAL_MARK": MARKS["environment"]}):
+    with server.forked({"GREATSEAL_MARK": MARKS["environment"]}):
         yield server
 
 
@@ -139,14 +138,12 @@ DATABASES = [
 def test_s149_the_command_line_never_shows_the_database_password(tmp_path, command):
     server = Server(tmp_path, [])
     good = server.configuration.read_text()
-    program = str(Path(sys.executable).with_name("greatseal"))
     for url in DATABASES if command in {"serve", "check-config"} else DATABASES[:3]:
         server.configuration.write_text(good.replace(f"sqlite:///{tmp_path}/greatseal.db", url))
         environ = {**os.environ, "GREATSEAL_MARK": MARKS["environment"]}
-        arguments = [program, command, "-c", str(server.configuration)]
-        done = subprocess.run(arguments, check=False, capture_output=True, timeout=30, env=environ, cwd=tmp_path)
+        done = warm.run(command, "-c", str(server.configuration), env=environ, cwd=tmp_path)
 
-        shown = (done.stdout + done.stderr).decode()
+        shown = done.stdout + done.stderr
         assert MARKS["database"] not in shown, (url, shown)
         assert "Traceback" not in shown, (url, shown)
         assert command == "check-config" or done.returncode in {1, 2}, (url, shown)

@@ -12,6 +12,7 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from rig import warm
 
 from greatseal.testing.service import free_port
 
@@ -37,7 +38,7 @@ def config(tmp_path):
 
 
 def run(*arguments, cwd=None):
-    return subprocess.run([*GREATSEAL, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+    return warm.run(*map(str, arguments), cwd=cwd)
 
 
 def complaints(result):

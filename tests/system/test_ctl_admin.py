@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig import warm
 from rig.server import Server
 
-GREATSEAL = str(Path(sys.executable).with_name("greatseal"))
 CONFIGURATION = """\
 [server]
 base_url = "http://localhost:{port}"
@@ -54,8 +53,7 @@ class Desk:
         self.environ = {**os.environ, "GREATSEAL_SESSION": str(self.session), "GREATSEAL_SERVER": self.server.base_url}
 
     def run(self, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
-        command = [GREATSEAL, "ctl", *arguments]
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False, env=self.environ)
+        return warm.run("ctl", *arguments, given=given, env=self.environ)
 
     def ctl(self, *arguments: str, given: str = "") -> Any:
         """The JSON that a command prints; it must succeed."""
@@ -119,7 +117,7 @@ class Stay(urllib.request.HTTPRedirectHandler):
 @contextmanager
 def serving(folder: Path, database: str) -> Any:
     desk = Desk(folder, database)
-    with desk.server.running():
+    with desk.server.forked():
         yield desk
 
 
@@ -213,7 +211,7 @@ def test_keys_rotate_and_the_service_starts_again_under_the_new_cluster_key(data
         after = desk.ctl("cluster-key", "rotate", "--key-file", "-", given=key)
 
     assert key in (tmp_path / "cluster.key").read_text()
-    with desk.server.running():
+    with desk.server.forked():
         assert desk.ctl("cluster-key", "show") == after
         states = {key["kid"]: key["status"] for key in desk.ctl("keys", "list")}
         assert states[made["kid"]] == "active"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +22,18 @@ def clock() -> FakeClock:
     return FakeClock(SystemClock().now())
 
 
-@pytest.fixture
-async def provider(start_service: Any, tmp_path: Any, clock: FakeClock) -> Any:
-    """The running service."""
-    people = tmp_path / "users.toml"
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The users file; nothing changes it."""
+    people = tmp_path_factory.mktemp("people") / "users.toml"
     users_file.add(people, "admin", PASSWORD, groups=("administrators",))
     users_file.add(people, USER, PASSWORD, display_name="Alice Adams", email="alice@example.org", groups=("staff",))
+    return people
+
+
+@pytest.fixture
+async def provider(start_service: Any, people: Path, clock: FakeClock) -> Any:
+    """The running service."""
     return await start_service(
         "idp",
         "resolver",

@@ -1,0 +1,220 @@
+"""The identity provider as an attacker meets it: requests that carry what a test says and nothing else."""
+
+import hashlib
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from greatseal.clock import SystemClock
+from greatseal.testing import FakeClock
+from greatseal.testing.service import Service, document, serve
+from greatseal_users_file.edit import add
+
+PASSWORD = "correct horse battery"
+SECRET = "s" * 43
+CALLBACK = "https://app.example/callback"
+VERIFIER = "correct-horse-battery-staple-correct-horse-battery"
+CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+PARALLEL = 50
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A response, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    cookies: tuple[str, ...]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.text)
+
+    @property
+    def outcome(self) -> tuple[int, str]:
+        """What a program learns from a refusal."""
+        return self.status, self.json.get("error", "")
+
+    @property
+    def location(self) -> str:
+        return self.headers["Location"]
+
+    @property
+    def members(self) -> dict[str, str]:
+        """The authorization response of a redirect to the application."""
+        assert self.location.startswith(CALLBACK), self.location
+        pairs = parse_qsl(urlsplit(self.location).query, strict_parsing=True)
+        assert len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+    @property
+    def shown(self) -> bool:
+        """Refused here, and nobody is sent anywhere."""
+        return 400 <= self.status < 500 and "Location" not in self.headers
+
+
+class Desk:
+    """The server, a client, and the steps of its flows. ``by`` is another client that takes a step."""
+
+    def __init__(self, service: Service, http: aiohttp.ClientSession, clock: FakeClock, folder: Path) -> None:
+        self.service = service
+        self.folder = folder
+        self.url = service.url
+        self.clock = clock
+        self._http = http
+        self.admin = ""
+        self.client: dict[str, Any] = {}
+
+    async def ask(self, method: str, path: str, *, cookie: str = "", headers: Mapping[str, str] | None = None, **body: Any) -> Answer:
+        sent = {**({"Cookie": cookie} if cookie else {}), **(headers or {})}
+        url = URL(self.url + path, encoded=True)
+        async with self._http.request(method, url, headers=sent, allow_redirects=False, **body) as response:
+            cookies = tuple(response.headers.getall("Set-Cookie", ()))
+            return Answer(response.status, response.headers, cookies, await response.text())
+
+    async def login(self, username: str) -> str:
+        answer = await self.ask("POST", "/api/auth/login", json={"username": username, "password": PASSWORD})
+        return next(one.partition(";")[0] for one in answer.cookies if "session" in one)
+
+    async def register(self, **fields: Any) -> Answer:
+        body = {
+            "client_name": "The app",
+            "redirect_uris": [CALLBACK],
+            "scopes": ["openid", "profile", "email", "offline_access"],
+            "token_endpoint_auth_method": "client_secret_basic",
+            "client_secret": SECRET,
+            **fields,
+        }
+        if body["token_endpoint_auth_method"] in {"none", "private_key_jwt"}:
+            del body["client_secret"]
+        return await self.ask("POST", "/api/admin/clients", cookie=self.admin, json=body)
+
+    async def registered(self, **fields: Any) -> dict[str, Any]:
+        """A client whose people are not asked, unless ``consent`` says so."""
+        answer = await self.register(**{"consent": "implicit", **fields})
+        assert answer.status == 201, answer.text
+        client: dict[str, Any] = answer.json
+        return client
+
+    async def put(self, client: Mapping[str, Any], **fields: Any) -> Answer:
+        return await self.ask("PUT", f"/api/admin/clients/{client['client_id']}", cookie=self.admin, json=fields)
+
+    def query(self, **changes: str | None) -> str:
+        asked = {
+            "client_id": self.client["client_id"],
+            "redirect_uri": CALLBACK,
+            "response_type": "code",
+            "scope": "openid profile",
+            "state": "state-1",
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+            **changes,
+        }
+        return urlencode({name: value for name, value in asked.items() if value is not None}, quote_via=quote)
+
+    async def authorize(self, cookie: str = "", *, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
+        return await self.ask("GET", f"/authorize?{self.query(**changes)}", cookie=cookie, headers=headers)
+
+    async def push(self, *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
+        client = by or self.client
+        form = dict(parse_qsl(self.query(**{"client_id": client["client_id"], **changes})))
+        return await self.post("/par", form, by=client, headers=headers)
+
+    async def consent(self, cookie: str, **changes: str | None) -> tuple[Answer, dict[str, str]]:
+        """The consent page of a request, and the hidden fields of its form."""
+        asked = await self.authorize(cookie, **changes)
+        page = await self.ask("GET", asked.location, cookie=cookie, headers=BROWSER)
+        return page, hidden(page)
+
+    async def approve(self, cookie: str, fields: Mapping[str, str]) -> Answer:
+        return await self.ask("POST", "/api/auth/consent", cookie=cookie, data={**fields, "decision": "approve"})
+
+    async def code(self, cookie: str, **changes: str | None) -> str:
+        """The code of a request, which the person allows where they are asked."""
+        asked = await self.authorize(cookie, **changes)
+        if asked.location.startswith("/api/auth/consent"):
+            page = await self.ask("GET", asked.location, cookie=cookie, headers=BROWSER)
+            asked = await self.approve(cookie, hidden(page))
+        return asked.members["code"]
+
+    async def post(
+        self, path: str, form: Mapping[str, str | None], *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """A form of a client that proves itself."""
+        client = by or self.client
+        sent = {name: value for name, value in form.items() if value is not None}
+        proof = {} if client["token_endpoint_auth_method"] == "none" else credentials_of(client)
+        if not proof:
+            sent["client_id"] = client["client_id"]
+        return await self.ask("POST", path, data=sent, headers={**proof, **(headers or {})})
+
+    async def redeem(self, code: str, *, by: Mapping[str, Any] | None = None, **changes: str | None) -> Answer:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER, **changes}
+        return await self.post("/token", form, by=by)
+
+    async def refresh(self, token: str, *, by: Mapping[str, Any] | None = None, **changes: str | None) -> Answer:
+        return await self.post("/token", {"grant_type": "refresh_token", "refresh_token": token, **changes}, by=by)
+
+    async def tokens(self, cookie: str, **changes: str | None) -> dict[str, Any]:
+        """What a fresh code gives."""
+        answer = await self.redeem(await self.code(cookie, **{"scope": "openid profile offline_access", **changes}))
+        assert answer.status == 200, answer.text
+        tokens: dict[str, Any] = answer.json
+        return tokens
+
+    async def introspect(self, token: str, *, by: Mapping[str, Any] | None = None) -> Any:
+        return (await self.post("/introspect", {"token": token}, by=by)).json
+
+    async def userinfo(self, token: str) -> Answer:
+        return await self.ask("GET", "/userinfo", headers=bearer(token))
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        return credentials_of(self.client)
+
+    @property
+    def provider(self) -> Any:
+        """The parts of the running provider: the keys that forgers do not have."""
+        return self.service.kernel.hooks.instances["idp"].provider(self.service.host("idp"))
+
+
+def credentials_of(client: Mapping[str, Any], secret: str = SECRET) -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{client['client_id']}:{secret}".encode()).decode()}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def hidden(page: Answer) -> dict[str, str]:
+    """The hidden fields of a page's form."""
+    return {name: unescape(value) for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text)}
+
+
+@asynccontextmanager
+async def open_desk(folder: Path, *features: str, shown: str | None = None, **sections: Any) -> AsyncIterator[Desk]:
+    """A running provider with ann, ben and an administrator, whose names are ``shown``. Its clock moves when a test says so."""
+    users = folder / "users.toml"
+    for name in ("ann", "ben", "admin"):
+        add(users, name, PASSWORD, display_name=shown)
+    role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
+    whole = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "server": {"auth_rate_limit": 0}}
+    for name, section in sections.items():
+        whole[name] = {**whole.get(name, {}), **section}
+    clock = FakeClock(SystemClock().now())
+    config = document(folder, ["idp", "users-file", *features], **whole)
+    async with serve(config, clock=clock) as service, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+        desk = Desk(service, http, clock, folder)
+        desk.admin = await desk.login("admin")
+        desk.client = await desk.registered()
+        yield desk

@@ -1,0 +1,356 @@
+"""Registrations, keys and proofs of clients: S051, S055, S057, B15, and who a token is of: B14, B16, B23, B25, B26, B28."""
+
+import asyncio
+import hmac
+import json
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import trustme
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec
+from security.idp_desk import CALLBACK, PARALLEL, PASSWORD, SECRET, VERIFIER, Answer, Desk, credentials_of, open_desk
+
+from greatseal.jose.algorithms import ALGORITHMS
+from greatseal.jose.compact import sign_compact
+from greatseal.jose.jwk import jwk_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+OWN = {"grant_type": "client_credentials"}
+MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["api"]}
+NOT_PROVEN, REQUEST = (401, "invalid_client"), (400, "invalid_request")
+
+
+def claims_of(desk: Desk, client: Any, jti: str) -> bytes:
+    now, me = desk.clock.now() // 1_000_000, client["client_id"]
+    return json.dumps({"iss": me, "sub": me, "aud": desk.url, "iat": now, "exp": now + 60, "jti": jti}).encode()
+
+
+def by_key(desk: Desk, client: Any, jti: str, *, kid: str | None = "k1", key: Any = KEY, **header: Any) -> dict[str, str]:
+    """The proof of a client by its key."""
+
+    def sign(message: bytes) -> bytes:
+        return ALGORITHMS["ES256"].sign(key, message)
+
+    named = {} if kid is None else {"kid": kid}
+    assertion = sign_compact({"alg": "ES256", **named, **header}, claims_of(desk, client, jti), sign)
+    return {"client_assertion": assertion, "client_assertion_type": ASSERTION}
+
+
+# ---- S051: keys behind jwks_uri
+
+
+class KeyServer:
+    """A client's place for its keys, over TLS on loopback. ``answer`` is what it does next."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.sent = 0
+        self.elsewhere = 0
+        self.uri = ""
+        self.answer: Callable[[web.Request], Any] = self.keys({"k1": KEY})
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        response: web.StreamResponse = await self.answer(request)
+        return response
+
+    async def trapped(self, _request: web.Request) -> web.Response:
+        self.elsewhere += 1
+        return await self.keys({"k1": KEY})(_request)
+
+    def keys(self, named: dict[str, Any], count: int = 1) -> Callable[[web.Request], Any]:
+        async def answer(_request: web.Request) -> web.Response:
+            listed = [jwk_of(key.public_key()) | {"kid": kid} for kid, key in named.items()] * count
+            return web.json_response({"keys": listed})
+
+        return answer
+
+    def redirect(self, location: str) -> Callable[[web.Request], Any]:
+        async def answer(_request: web.Request) -> web.Response:
+            return web.Response(status=302, headers={"Location": location})
+
+        return answer
+
+    def endless(self, chunk: bytes, pause: float = 0.0) -> Callable[[web.Request], Any]:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            try:
+                while True:
+                    await response.write(chunk)
+                    self.sent += len(chunk)
+                    await asyncio.sleep(pause)
+            except ConnectionError:
+                return response
+
+        return answer
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def desk(tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) -> AsyncIterator[Desk]:
+    """A provider that may ask a key server on loopback."""
+    folder = tmp_path_factory.mktemp("idp")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    settings = {"resolver": {"hosts": {"keys.example": ["127.0.0.1"]}}, "oauth": {"allow_private_jwks_hosts": True}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+        async with open_desk(folder, "client-auth-jwt", "resolver", **settings) as desk:
+            yield desk
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def key_server(authority: trustme.CA) -> AsyncIterator[KeyServer]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("keys.example").configure_cert(context)
+    server = KeyServer()
+    app = web.Application()
+    app.router.add_get("/jwks", server.handle)
+    app.router.add_get("/elsewhere", server.trapped)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    server.uri = f"https://keys.example:{runner.addresses[0][1]}/jwks"
+    yield server
+    await runner.cleanup()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def jwks(desk: Desk, key_server: KeyServer) -> Desk:
+    """With a client that has its keys at the key server."""
+    desk.client = await desk.registered(token_endpoint_auth_method="private_key_jwt", jwks_uri=key_server.uri, **MACHINE)
+    return desk
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ann(desk: Desk) -> str:
+    desk.client = await desk.registered()
+    return await desk.login("ann")
+
+
+async def own_token(desk: Desk, jti: str, **proof: Any) -> Answer:
+    return await desk.ask("POST", "/token", data={**OWN, **by_key(desk, desk.client, jti, **proof)})
+
+
+async def test_s051_bad_places_and_bad_answers(jwks, key_server, monkeypatch):
+    for uri in (
+        "http://keys.example/jwks",
+        "ftp://keys.example/jwks",
+        "https://user@keys.example/jwks",
+        "file:///etc/passwd",
+        "//keys.example",
+    ):
+        registration = {"token_endpoint_auth_method": "private_key_jwt", **MACHINE, "jwks_uri": uri}
+        assert (await jwks.register(**registration)).outcome == (400, "invalid_client_metadata"), uri
+        assert (await jwks.put(jwks.client, jwks_uri=uri)).outcome == (400, "invalid_client_metadata"), uri
+
+    elsewhere = key_server.uri.replace("/jwks", "/elsewhere")
+    bad = {
+        "redirect to a private address": key_server.redirect("http://169.254.169.254/latest"),
+        "redirect": key_server.redirect(elsewhere),
+        "ten thousand keys": key_server.keys({"k1": KEY}, 10_000),
+        "more keys than are read": key_server.keys({"k1": KEY}, 101),
+        "without end": key_server.endless(b" " * 65_536),
+    }
+    for number, (name, answer) in enumerate(bad.items(), 1):
+        key_server.answer = answer
+        refused = await own_token(jwks, name)
+        assert refused.outcome == (503, "unavailable"), name
+        assert "keys.example" not in refused.text
+        assert key_server.asked == number
+        jwks.clock.advance(6)
+    assert key_server.elsewhere == 0
+    assert key_server.sent < 20_000_000, "of what has no end, no more was taken than fits into buffers"
+    monkeypatch.setattr("greatseal_client_auth_jwt.jwks.FETCH_SECONDS", 1.0)
+    key_server.answer = key_server.endless(b" ", pause=0.1)
+    assert (await own_token(jwks, "a byte now and then")).outcome == (503, "unavailable")
+    jwks.clock.advance(6)
+
+    key_server.answer = key_server.keys({"k1": KEY})
+    assert (await own_token(jwks, "good")).status == 200
+
+
+async def test_s051_keys_are_kept_and_asked_for_again_seldom(jwks, key_server):
+    answers = await asyncio.gather(*(own_token(jwks, f"first-{n}") for n in range(10)))
+    assert {answer.status for answer in answers} == {200}
+    assert key_server.asked == 1
+
+    other = ec.generate_private_key(ec.SECP256R1())
+    key_server.answer = key_server.keys({"k2": other})
+    await asyncio.gather(*(own_token(jwks, f"unknown-{n}", kid=f"x{n}") for n in range(PARALLEL)))
+    assert key_server.asked == 1, "kids that nobody knows have the keys fetched once in 30 s"
+    jwks.clock.advance(31)
+    assert (await own_token(jwks, "new", kid="k2", key=other)).status == 200
+    assert key_server.asked == 2
+    assert (await own_token(jwks, "old")).outcome[0] in {401, 429}
+
+
+async def test_s051_a_place_that_fails_is_left_alone_for_a_while(jwks, key_server):
+    key_server.answer = key_server.redirect("https://keys.example/")
+
+    answers = [await own_token(jwks, f"j{n}") for n in range(10)]
+    answers += await asyncio.gather(*(own_token(jwks, f"p{n}") for n in range(PARALLEL)))
+
+    assert {answer.outcome for answer in answers} == {(503, "unavailable")}
+    assert key_server.asked == 1
+    key_server.answer = key_server.keys({"k1": KEY})
+    jwks.clock.advance(5)
+    assert (await own_token(jwks, "again")).status == 200
+
+
+# ---- S055 to S057
+
+
+async def test_s055_without_registration_there_is_nothing_to_register_at(desk, ann):
+    before = (await desk.ask("GET", "/api/admin/clients", cookie=desk.admin)).json
+    for method in ("POST", "GET", "PUT", "DELETE"):
+        for headers in ({}, {"Authorization": "Bearer x"}):
+            for path in ("/register", f"/register/{desk.client['client_id']}"):
+                answer = await desk.ask(method, path, cookie=desk.admin, headers=headers, json={"redirect_uris": [CALLBACK]})
+                assert answer.outcome == (404, "not_found"), (method, path)
+    metadata = (await desk.ask("GET", "/.well-known/openid-configuration")).json
+    assert "registration_endpoint" not in metadata
+    assert (await desk.ask("GET", "/api/admin/clients", cookie=desk.admin)).json == before
+
+
+async def test_s057_a_client_of_keys_takes_no_weaker_proof(desk):
+    client = await desk.registered(token_endpoint_auth_method="private_key_jwt", jwks={"keys": [jwk_of(KEY.public_key())]}, **MACHINE)
+    me = {"client_id": client["client_id"]}
+
+    def macked(secret: bytes) -> dict[str, str]:
+        assertion = sign_compact({"alg": "HS256"}, claims_of(desk, client, "mac"), lambda message: hmac.digest(secret, message, "sha256"))
+        return {"client_assertion": assertion, "client_assertion_type": ASSERTION}
+
+    weaker = (
+        {},
+        me,
+        {**me, "client_secret": SECRET},
+        {**me, "client_secret": "x"},
+        macked(SECRET.encode()),
+        macked(b""),
+        macked(b"\0" * 32),
+    )
+    for proof in weaker:
+        assert (await desk.ask("POST", "/token", data={**OWN, **proof})).outcome == NOT_PROVEN, proof
+    for secret in (SECRET, "", client["client_id"]):
+        assert (await desk.ask("POST", "/token", data=OWN, headers=credentials_of(client, secret))).outcome == NOT_PROVEN
+    several = {**OWN, **by_key(desk, client, "both"), **me, "client_secret": SECRET}
+    assert (await desk.ask("POST", "/token", data=several)).outcome == (400, "invalid_request")
+    stranger = ec.generate_private_key(ec.SECP256R1())
+    for header in ({"x5t#S256": ["x"]}, {"x5t#S256": {}}, {"x5t#S256": 7}, {"x5t": []}):
+        odd = by_key(desk, client, "odd", kid=None, key=stranger, **header)
+        assert (await desk.ask("POST", "/token", data={**OWN, **odd})).status in {401, 429}, header
+    assert (await desk.ask("POST", "/token", data={**OWN, **by_key(desk, client, "right", kid=None)})).status == 200
+
+
+async def test_s057_a_stronger_proof_is_no_way_in_either(desk, ann):
+    form = {**OWN, **by_key(desk, desk.client, "j")}
+
+    assert (await desk.ask("POST", "/token", data=form)).outcome == NOT_PROVEN
+
+
+async def test_b15_plain_http_leads_to_loopback_alone(desk, ann):
+    for uri in ("http://app.example/cb", "http://127.0.0.2/cb", "http://localhost.example/cb", "http://[::2]/cb", "HTTP://localhost/cb"):
+        for refused in (await desk.register(redirect_uris=[uri]), await desk.put(desk.client, redirect_uris=[CALLBACK, uri])):
+            assert refused.outcome == (400, "invalid_redirect_uri"), uri
+        assert (await desk.push(redirect_uri=uri)).outcome == (400, "invalid_request"), uri
+        assert (await desk.authorize(redirect_uri=uri)).shown
+        logout = await desk.register(post_logout_redirect_uris=[uri])
+        assert logout.outcome == (400, "invalid_redirect_uri"), uri
+    for uri in ("http://localhost/cb", "http://127.0.0.1:8080/cb", "http://[::1]/cb"):
+        assert (await desk.register(redirect_uris=[uri])).status == 201, uri
+
+
+# ---- Who a token is of, and for whom
+
+
+async def test_b23_a_client_is_never_taken_for_a_person(desk, ann):
+    chosen = await desk.registered(client_id="ann@LOCALHOST", scopes=["openid", "profile", "api"], grant_types=["client_credentials"])
+    assert str(uuid.UUID(chosen["client_id"])) == chosen["client_id"]
+
+    own = await desk.post("/token", {"grant_type": "client_credentials", "scope": "openid profile api"}, by=chosen)
+    person = desk.provider.signing.verify((await desk.tokens(ann))["access_token"], typ=frozenset({"at+jwt"}))
+    claims = desk.provider.signing.verify(own.json["access_token"], typ=frozenset({"at+jwt"}))
+
+    assert claims["sub"] == claims["client_id"] == chosen["client_id"]
+    assert claims.keys().isdisjoint({"auth_time", "acr", "amr", "sid"})
+    assert {"auth_time", "acr", "amr", "sid"} < person.keys()
+    assert "@" in person["sub"]
+    assert "username" not in await desk.introspect(own.json["access_token"], by=chosen)
+    assert "openid" not in claims["scope"].split()
+    assert "id_token" not in own.json
+    assert (await desk.userinfo(own.json["access_token"])).outcome == (403, "insufficient_scope")
+
+
+async def test_b25_a_token_for_others_is_refused_here(desk, ann):
+    tokens = await desk.tokens(ann)
+    claims = desk.provider.signing.verify(tokens["access_token"], typ=frozenset({"at+jwt"}))
+    assert claims["aud"] == desk.url
+    assert desk.provider.signing.verify(tokens["id_token"], typ=frozenset({"jwt"}))["aud"] == desk.client["client_id"]
+    # Resource indicators are not offered: a parameter that nobody knows never widens what a token is for.
+    asked = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "resource": "https://api.example/"}
+    later = (await desk.post("/token", asked)).json["access_token"]
+    assert desk.provider.signing.verify(later, typ=frozenset({"at+jwt"}))["aud"] == desk.url
+
+    for audience in ("https://api.example/", desk.client["client_id"], f"{desk.url}/", [], ["https://api.example/"], None, 7):
+        changed = {name: value for name, value in {**claims, "aud": audience}.items() if value is not None}
+        foreign = await desk.provider.signing.jwt("at+jwt", changed)
+        assert (await desk.userinfo(foreign)).outcome == (401, "invalid_token"), audience
+
+
+async def test_b26_a_confidential_client_proves_itself_everywhere(desk, ann):
+    tokens, code = await desk.tokens(ann), await desk.code(ann)
+    pushed = {"redirect_uri": CALLBACK, "response_type": "code", "scope": "openid"}
+    forms = {
+        "/token": {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER},
+        "/par": pushed,
+        "/revoke": {"token": tokens["refresh_token"]},
+        "/introspect": {"token": tokens["access_token"]},
+    }
+    for path, form in forms.items():
+        for proof in ({}, {"client_id": desk.client["client_id"]}, {"client_id": desk.client["client_id"], "client_secret": "s" * 43}):
+            answer = await desk.ask("POST", path, data={**form, **proof})
+            assert answer.outcome == (401, "invalid_client"), (path, proof)
+        wrong = await desk.ask("POST", path, data=form, headers=credentials_of(desk.client, "wrong"))
+        assert wrong.outcome == (401, "invalid_client"), path
+    assert (await desk.redeem(code)).status == 200
+    assert (await desk.refresh(tokens["refresh_token"])).status == 200
+
+
+async def test_b14_b28_what_is_not_offered_is_refused(desk, ann):
+    metadata = (await desk.ask("GET", "/.well-known/openid-configuration")).json
+    assert metadata["response_modes_supported"] == ["query", "fragment", "form_post"]
+    assert not {"password", "implicit"} & set(metadata["grant_types_supported"])
+
+    for mode in ("web_message", "web_message.jwt", "cookie", "QUERY"):
+        assert (await desk.authorize(ann, response_mode=mode)).members["error"] == "invalid_request"
+        assert (await desk.push(response_mode=mode)).outcome == REQUEST
+    form_post = await desk.authorize(ann, response_mode="form_post")
+    assert "postMessage" not in form_post.text
+    password = {"grant_type": "password", "username": "ann", "password": PASSWORD}
+    assert (await desk.post("/token", password)).outcome == (400, "unsupported_grant_type")
+
+
+async def test_b16_scripts_may_read_what_needs_no_cookie(desk, ann):
+    foreign = {"Origin": "https://spa.example"}
+    for path in ("/jwks", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"):
+        answer = await desk.ask("GET", path, headers=foreign)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*", path
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+    redeemed = await desk.ask("POST", "/token", data={"grant_type": "x"}, headers={**foreign, **desk.credentials})
+    assert redeemed.headers["Access-Control-Allow-Origin"] == "*"
+    for path in ("/par", "/authorize", "/login", "/logout", "/api/auth/me", "/api/auth/consent"):
+        answer = await desk.ask("OPTIONS", path, headers=foreign)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control-")], path
