@@ -23,7 +23,7 @@ run: $(UV)
 
 test: $(UV)
 	@$(SYNC) --all-groups
-	@.venv/bin/pytest -n auto $(ARGS)
+	@.venv/bin/pytest -n auto --maxschedchunk 2 $(ARGS)
 
 test-faults: $(UV)
 	@$(SYNC) --all-groups
