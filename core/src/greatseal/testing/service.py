@@ -29,10 +29,19 @@ class Service(msgspec.Struct, frozen=True):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A TCP port of 127.0.0.1 that nobody has now, and that the system gives nobody else for a minute.
+
+    A connection that was ended on it keeps it from being handed out; a server may still listen there, since servers set SO_REUSEADDR.
+    """
+    with socket.socket() as server, socket.socket() as client:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", 0))
+        server.listen(1)
+        client.connect(server.getsockname())
+        accepted, _ = server.accept()
+        accepted.close()
+        client.recv(1)
+        port: int = server.getsockname()[1]
         return port
 
 
