@@ -68,9 +68,11 @@ async def test_f07_a_full_disk_refuses_before_signing_and_heals_without_restart(
                 for number, order in enumerate(ready):
                     check_refusal(await client.finalize(order.json, csr_for(f"full{number}.localhost")))
                 assert signed(service) == before
+                await eventually(lambda: answered(session, service, 503))
                 (small_disk / "filler").unlink()
                 known = len(ledger.certificates)
                 await eventually(lambda: len(ledger.certificates) > known)
+            await eventually(lambda: answered(session, service, 200))
             for number, order in enumerate(ready):
                 done = await client.finalize(order.json, csr_for(f"full{number}.localhost"))
                 assert done.status == 200, done.body
@@ -82,6 +84,12 @@ async def test_f07_a_full_disk_refuses_before_signing_and_heals_without_restart(
         check_refusal(answer)
     assert not ledger.broken
     check(service, ledger)
+
+
+async def answered(session: aiohttp.ClientSession, service: Crashing, status: int) -> bool:
+    """Whether /readyz says so."""
+    async with session.get(f"{service.url}/readyz") as answer:
+        return answer.status == status
 
 
 async def until_full(service: Crashing, ledger: Ledger, disk: Path) -> None:

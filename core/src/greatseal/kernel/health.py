@@ -8,6 +8,8 @@ from greatseal.api.http import Call, ListenerName, Reply, Route
 
 CHECK_SECONDS = 5.0
 """A check that takes longer has failed."""
+REUSED_SECONDS = 0.2
+"""How long /readyz gives the same results to everybody: a check may write to the disk, and anybody may ask."""
 
 
 class Health:
@@ -15,6 +17,8 @@ class Health:
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = tuple(checks)
+        self._recent: asyncio.Task[dict[str, CheckResult]] | None = None
+        self._begun = 0.0
         self.serving = False
 
     def routes(self) -> list[Route]:
@@ -39,7 +43,10 @@ class Health:
         return Reply.json({"status": "ok"})
 
     async def _readyz(self, _call: Call) -> Reply:
-        results = await self.run(ready_only=True)
+        now = asyncio.get_running_loop().time()
+        if self._recent is None or now - self._begun > REUSED_SECONDS:
+            self._recent, self._begun = asyncio.create_task(self.run(ready_only=True)), now
+        results = await asyncio.shield(self._recent)
         ready = self.serving and all(result.ok for result in results.values())
         checks = {name: {"ok": result.ok, "detail": result.detail} for name, result in sorted(results.items())}
         body = {"status": "ready" if ready else "not ready", "checks": checks}
