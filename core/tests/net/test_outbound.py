@@ -228,26 +228,21 @@ async def test_what_is_no_http_is_a_connection_problem(port: int) -> None:
         await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY)
 
 
-async def test_a_head_that_ends_early_is_a_connection_problem() -> None:
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Len", r": Server disconnected$", id="head"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", None, id="body"),
+    ],
+)
+async def test_what_ends_early_is_a_connection_problem(sent: bytes, says: str | None) -> None:
     async def cut_short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Len")
+        writer.write(sent)
         writer.close()
 
     async with await asyncio.start_server(cut_short, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(Connection, match=r": Server disconnected$"):
-            await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY)
-
-
-async def test_a_body_that_ends_early_is_a_connection_problem() -> None:
-    async def cut_short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
-        writer.close()
-
-    async with await asyncio.start_server(cut_short, "127.0.0.1", 0) as server:
-        with pytest.raises(Connection):
+        with pytest.raises(Connection, match=says):
             await fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", resolver=FakeResolver(), policy=ANY)
 
 
