@@ -10,7 +10,7 @@ import structlog
 
 from greatseal.api.http import ListenerName
 from greatseal.http.dispatch import Dispatcher
-from greatseal.http.protocol import HttpLimits
+from greatseal.http.limits import HttpLimits
 from greatseal.http.server import HttpServer
 from greatseal.http.sockets import BACKLOG, BoundSocket, ListenerConfig, ListenProblem, bind
 from greatseal.http.tls import tls_context

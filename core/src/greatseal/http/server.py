@@ -12,7 +12,8 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from greatseal.http.dispatch import Dispatcher
-from greatseal.http.protocol import HttpLimits, HttpProtocol
+from greatseal.http.limits import HttpLimits
+from greatseal.http.protocol import HttpProtocol
 
 
 class HttpServer(web.Server):
