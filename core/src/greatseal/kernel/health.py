@@ -9,7 +9,7 @@ from greatseal.api.http import Call, ListenerName, Reply, Route
 CHECK_SECONDS = 5.0
 """A check that takes longer has failed."""
 REUSED_SECONDS = 0.2
-"""How long /readyz gives the same results to everybody: a check may write to the disk, and anybody may ask."""
+"""How long /readyz gives the same results to everybody, or until they are there: a check may write to the disk, and anybody may ask."""
 
 
 class Health:
@@ -44,7 +44,7 @@ class Health:
 
     async def _readyz(self, _call: Call) -> Reply:
         now = asyncio.get_running_loop().time()
-        if self._recent is None or now - self._begun > REUSED_SECONDS:
+        if self._recent is None or (self._recent.done() and now - self._begun > REUSED_SECONDS):
             self._recent, self._begun = asyncio.create_task(self.run(ready_only=True)), now
         results = await asyncio.shield(self._recent)
         ready = self.serving and all(result.ok for result in results.values())
