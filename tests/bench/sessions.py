@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
-from argon2 import PasswordHasher
 from bench.measure import Row, cpu_us, rss_kb
 from bench.process import RSS_LIMIT_MB, Shipped, start_row, verdict
+from rig.people import write_users
 
 SESSIONS = 10_000
 PEOPLE = 100
@@ -21,10 +21,7 @@ PASSWORD = "a password of the bench"
 
 def shipped_idp(folder: Path) -> Shipped:
     """``config/idp.toml``, with people whose passwords cost little to check."""
-    users = folder / "users.toml"
-    users.touch(mode=0o600)
-    hashed = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
-    users.write_text("".join(f'[[user]]\nusername = "person-{number}"\npassword = "{hashed}"\n' for number in range(PEOPLE)))
+    users = write_users(folder / "users.toml", PASSWORD, {f"person-{number}": {} for number in range(PEOPLE)})
     return Shipped(folder, Path("config/idp.toml"), {"/var/lib/greatseal/users.toml": str(users)})
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
-from argon2 import PasswordHasher
 from faults.crash import RETRIED, kind_of
 from faults.forked import Forked
+from rig.people import write_users
 
 USER, PASSWORD = "admin", "a password of the fault tests"
 
@@ -18,10 +18,7 @@ class Identity(Forked):
     """The service. Its person is an administrator."""
 
     def __init__(self, folder: Path, database: str, **sections: Mapping[str, Any]) -> None:
-        users = folder / "users.toml"
-        users.touch(mode=0o600)
-        hashed = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
-        users.write_text(f'[[user]]\nusername = "{USER}"\npassword = "{hashed}"\ngroups = ["administrators"]\n')
+        users = write_users(folder / "users.toml", PASSWORD, {USER: {"groups": ["administrators"]}})
         own: dict[str, Mapping[str, Any]] = {
             "plugins": {"sets": ["idp"]},
             "server": {"auth_rate_limit": 0},

@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import aiohttp
 import msgspec
+from rig.people import write_users
 from yarl import URL
 
 from greatseal.clock import SystemClock
 from greatseal.testing import FakeClock
 from greatseal.testing.service import Service, document, serve
-from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"
 SECRET = "s" * 43
@@ -204,9 +204,7 @@ def hidden(page: Answer) -> dict[str, str]:
 @asynccontextmanager
 async def open_desk(folder: Path, *features: str, shown: str | None = None, **sections: Any) -> AsyncIterator[Desk]:
     """A running provider with ann, ben and an administrator, whose names are ``shown``. Its clock moves when a test says so."""
-    users = folder / "users.toml"
-    for name in ("ann", "ben", "admin"):
-        add(users, name, PASSWORD, display_name=shown)
+    users = write_users(folder / "users.toml", PASSWORD, dict.fromkeys(("ann", "ben", "admin"), {"display_name": shown} if shown else {}))
     role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
     whole = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "server": {"auth_rate_limit": 0}}
     for name, section in sections.items():

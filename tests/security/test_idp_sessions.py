@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import msgspec
 import pytest
+from rig.people import write_users
 from security import idp_desk
 
 from greatseal.api.http import Permission, Session
@@ -79,10 +80,7 @@ def hidden(page: Answer) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("people") / "users.toml"
-    for name in PEOPLE:
-        add(path, name, PASSWORD)
-    return path
+    return write_users(tmp_path_factory.mktemp("people") / "users.toml", PASSWORD, {name: {} for name in PEOPLE})
 
 
 @pytest.fixture

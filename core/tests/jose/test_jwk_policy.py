@@ -22,11 +22,12 @@ def next_prime(n):
     return n
 
 
+SMALL_PRIMES = math.prod(p for p in range(3, 2000, 2) if all(p % d for d in range(3, p, 2)))
+
+
 def is_prime(n):
     """Fermat tests: enough for numbers that nobody chose to fool them."""
-    return math.gcd(n, math.prod(p for p in range(3, 2000, 2) if all(p % d for d in range(3, p, 2)))) == 1 and all(
-        pow(base, n - 1, n) == 1 for base in (2, 3, 5)
-    )
+    return math.gcd(n, SMALL_PRIMES) == 1 and all(pow(base, n - 1, n) == 1 for base in (2, 3, 5))
 
 
 def encoded(number):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig.people import CHEAP, write_users
 from system.oidc.relying import CALLBACK, LOGGED_OUT, PASSWORD, USER, Browser, RelyingParty
 
 from greatseal.clock import SystemClock
 from greatseal.testing import FakeClock
-from greatseal_users_file import edit as users_file
 
 MakeParty = Callable[..., Awaitable[RelyingParty]]
 SECRET = "a-secret-of-forty-characters-0123456789a"
@@ -25,15 +25,14 @@ def clock() -> FakeClock:
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The users file; nothing changes it."""
-    people = tmp_path_factory.mktemp("people") / "users.toml"
-    users_file.add(people, "admin", PASSWORD, groups=("administrators",))
-    users_file.add(people, USER, PASSWORD, display_name="Alice Adams", email="alice@example.org", groups=("staff",))
-    return people
+    alice = {"display_name": "Alice Adams", "email": "alice@example.org", "groups": ["staff"]}
+    return write_users(tmp_path_factory.mktemp("people") / "users.toml", PASSWORD, {"admin": {"groups": ["administrators"]}, USER: alice})
 
 
 @pytest.fixture
-async def provider(start_service: Any, people: Path, clock: FakeClock) -> Any:
+async def provider(start_service: Any, people: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The running service."""
+    monkeypatch.setattr("greatseal_idp.clients.secrets._HASHER", CHEAP)
     return await start_service(
         "idp",
         "resolver",
