@@ -24,6 +24,7 @@ from greatseal.api.problems import Forbidden, NotFound, Unauthenticated
 SEEN = []
 EVENTS = [{"id": number, "event_type": "logout", "sub": f"user{number}", "created_at": 1_800_000_000} for number in range(250, 0, -1)]
 CLIENT = {"client_id": "c1", "client_name": "A\\u001b[31mB\\u202eC", "scopes": ["a", "b"], "jwks_uri": None, "created_at": 1_800_000_000}
+FIELDS = {*CLIENT, "backchannel_logout_uri", "client_secret", "consent", "default_max_age", "logo_uri", "redirect_uris", "source"}
 
 
 async def login(call):
@@ -57,6 +58,10 @@ async def answer(call):
         return Reply.empty()
     if path == "clients" and call.http.method == "GET":
         return Reply.json([CLIENT])
+    if path.startswith("clients"):  # unknown members are ignored (RFC 7591 s2), a secret is in the answer to POST alone
+        body = {name: value for name, value in (body or {}).items() if name != "client_secret" or call.http.method == "POST"}
+        known = FIELDS - {"client_secret"} | body.keys() & FIELDS
+        return Reply.json({name: {**CLIENT, **body}.get(name) for name in sorted(known)})
     return Reply.json({**CLIENT, **(body or {})})
 
 
@@ -330,6 +335,64 @@ async def test_bad_usage_is_exit_code_2_and_nothing_is_sent(ctl, wrong):
     result = await ctl.run("clients", "create", *wrong)
 
     assert (result.exit_code, ctl.seen) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["--set", 'consnet="implicit"'], "--set consnet: the server does not know this field; did you mean 'consent'?"),
+        (
+            ["--clear", "backchanel_logout_uri"],
+            "--clear backchanel_logout_uri: the server does not know this field; did you mean 'backchan",
+        ),
+        (["--set", "xyzzy=1"], "--set xyzzy: the server does not know this field; `greatseal ctl --json clients show` lists all fields"),
+        (["--set", "=1"], "--set : the server does not know this field"),
+        (["--set", 'source="x"'], "--set source: this field cannot be set"),
+        (["--clear", "created_at", "--set", 'consnet="x"'], "--clear created_at: this field cannot be set"),
+    ],
+)
+async def test_an_update_of_a_field_that_no_client_has_is_exit_code_2_and_changes_nothing(ctl, wrong, words):
+    await ctl.login()
+
+    result = await ctl.run("clients", "update", "c1", "--name", "New", *wrong)
+
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert words in result.stderr
+    assert [method for method, *_ in ctl.seen] == ["GET"]
+
+
+async def test_every_field_that_is_unknown_is_told(ctl):
+    await ctl.login()
+
+    result = await ctl.run("clients", "update", "c1", "--set", "consnet=1", "--set", "logo_url=2", "--clear", "consent")
+
+    assert "--set consnet: " in result.stderr
+    assert "--set logo_url: " in result.stderr
+    assert "--clear" not in result.stderr
+
+
+async def test_fields_that_a_client_has_are_set_and_cleared(ctl):
+    await ctl.login()
+
+    result = await ctl.run(
+        *("clients", "update", "c1", "--set", 'consent="implicit"', "--set", 'tls_client_certificate="PEM"', "--clear", "logo_uri"),
+        *("--clear", "client_secret"),
+    )
+
+    assert result.exit_code == 0, result.output
+    body = {"consent": "implicit", "tls_client_certificate": "PEM", "logo_uri": None, "client_secret": None}
+    assert ctl.seen[-1] == ("PUT", "clients/c1", body)
+
+
+async def test_a_new_client_without_a_field_that_was_misspelt_is_shown_and_told(ctl):
+    await ctl.login()
+
+    result = await ctl.run("clients", "create", "--method", "client_secret_basic", "--set", 'consnet="implicit"', "--json")
+
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["client_secret"] == ctl.seen[-1][2]["client_secret"]  # it cannot be had again
+    assert "--set consnet: the server does not know this field; did you mean 'consent'?" in result.stderr
+    assert "the client c1 was made without it" in result.stderr
 
 
 async def test_names_are_encoded_into_the_path(ctl):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import click
 
     from greatseal.api.acme import AccountBinding, ChallengeValidator
-    from greatseal.api.clients import ClientAuthMethod, ClientResolver
+    from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
     from greatseal.api.declarations import (
         Check,
         EventType,
@@ -43,9 +43,9 @@ hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_resolvers", "commands", "credential_stores", "directories", "discovery", "finalize_checks",
-    "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "login_options", "password_changers",
-    "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "verify", "welcome",
+    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery",
+    "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "login_options",
+    "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -128,6 +128,11 @@ def claims(host: "Host") -> "Sequence[ClaimsProvider]":
 @hookspec
 def client_auth_methods(host: "Host") -> "Sequence[ClientAuthMethod[Any]]":
     """Ways in which OAuth clients prove themselves, keyed by ``method``. A method that nobody provides is unknown."""
+
+
+@hookspec
+def client_fields(host: "Host") -> "Sequence[ClientField]":
+    """Fields of OAuth clients that do something because this plugin is there, keyed by ``name``; without it they are refused."""
 
 
 @hookspec

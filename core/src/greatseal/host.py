@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
+from greatseal.api.declarations import PermissionName
 from greatseal.api.keys import Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Database, Tx
@@ -29,7 +30,7 @@ class Clock(Protocol):
 
 
 class Handles(Protocol):
-    """Mints what clients hold: typed secrets and public ids (architecture 5, ruling R62)."""
+    """Mints what clients hold: typed secrets and public ids: each names its node, so that any node knows whose row it is."""
 
     def mint(self, kind: str, size: int = 32) -> str:
         """``<kind>_<node>_<random>``: a secret of ``size`` random bytes that is never taken for one of another kind."""
@@ -65,7 +66,7 @@ class Snapshot(Protocol[T_co]):
 
 
 class Changes(Protocol):
-    """One mechanism that keeps memory and database together (architecture 7)."""
+    """One mechanism that keeps memory and database together: caches and snapshots forget what a commit changed."""
 
     def cache(self, kind: str, load: Callable[[Tx, str], T | None], *, size: int = 10_000) -> Cache[T]:
         """A cache fed by ``tx.changed(kind, id)``."""
@@ -216,6 +217,9 @@ class Host(Protocol):
 
     def plugins(self) -> Sequence[str]:
         """The enabled feature ids."""
+
+    def permissions(self) -> Sequence[PermissionName]:
+        """The permissions that enabled plugins declare. Complete from the hook ``verify`` on."""
 
     def nodes(self) -> Sequence[NodeInfo]:
         """Every node that this one knows, itself too, by label; from memory."""

@@ -1,6 +1,7 @@
 """Schema versions: first start, upgrades, newer schemas, several processes at once."""
 
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,119 @@ def test_a_migration_that_fails_leaves_nothing(database_url, sample):
         ensure(database_url, [sample], "auto")
 
     assert "sample_thing" not in tables_of(database_url)
+
+
+MISSING = (
+    r"^plugin 'sample-01': its schema needs revision 0001, which {package} does not have; write it with python -m greatseal\.db\.revise$"
+)
+
+
+@pytest.mark.parametrize("mode", ["auto", "check"])
+def test_a_head_that_nobody_wrote_is_one_line_with_the_plugin_and_the_cure(database_url, sample, mode):
+    with pytest.raises(StoreProblem, match=MISSING.format(package=sample.migrations)):
+        ensure(database_url, [sample], mode)
+
+    assert "sample_thing" not in tables_of(database_url)
+
+
+def test_a_head_that_is_not_written_stops_before_another_schema_is_touched(database_url, sample):
+    with pytest.raises(StoreProblem, match="needs revision 0001"):
+        ensure(database_url, [SCHEMA, sample], "auto")
+
+    assert "core_audit" not in tables_of(database_url)
+
+
+@pytest.mark.parametrize("missing", ["versions", "migrations", "the package"])
+def test_a_head_without_its_folder_is_the_same_line(tmp_path, database_url, sample, missing):
+    package = tmp_path / sample.migrations.partition(".")[0]
+    shutil.rmtree({"versions": package / "migrations/versions", "migrations": package / "migrations", "the package": package}[missing])
+
+    with pytest.raises(StoreProblem, match=MISSING.format(package=sample.migrations)):
+        ensure(database_url, [sample], "auto")
+
+
+def test_an_import_that_fails_inside_the_migrations_is_shown_as_it_is(tmp_path, database_url, sample):
+    (tmp_path / sample.migrations.replace(".", "/") / "__init__.py").write_text("import nowhere_at_all\n")
+
+    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
+        ensure(database_url, [sample], "auto")
+
+
+@pytest.mark.parametrize("missing", ["migrations/versions", "migrations"])
+def test_the_first_revision_makes_its_folder(tmp_path, database_url, sample, missing):
+    shutil.rmtree(tmp_path / sample.migrations.partition(".")[0] / missing)
+
+    path = revise(sample, "0001", "things")
+
+    assert path.read_text().startswith('"""things"""')
+    assert (path.parent / "__init__.py").exists()
+    assert (path.parent.parent / "__init__.py").exists()
+    assert schema_matches(sample, database_url) == []
+
+
+def revise_program(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "greatseal.db.revise", *arguments], check=False, capture_output=True, text=True, cwd=folder, timeout=60
+    )
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """A plugin with tables and no migrations yet."""
+    package = tmp_path / "revised_notes"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "tables.py").write_text(
+        "from sqlalchemy import Column, MetaData\n"
+        "from greatseal.api.declarations import Schema\n"
+        "from greatseal.db.tables import Id, State, table\n"
+        "metadata = MetaData()\n"
+        'note = table("notes_note", metadata, State.OWNED, Column("id", Id, primary_key=True))\n'
+        'SCHEMA = Schema(feature="notes", metadata=metadata, migrations="revised_notes.migrations", head="0001")\n'
+    )
+    return tmp_path
+
+
+def test_revise_writes_the_migration_and_prints_its_path(notes):
+    done = revise_program("revised_notes.tables:SCHEMA", "0001", "notes", folder=notes)
+
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == notes / "revised_notes/migrations/versions/r0001_notes.py"
+    assert "create_table('notes_note'" in Path(done.stdout.strip()).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("revised_notes.tables:SCHEMA", "0001"), "the following arguments are required: message"),
+        (("nowhere_at_all:SCHEMA", "0001", "notes"), "nowhere_at_all:SCHEMA: No module named 'nowhere_at_all'"),
+        (("revised_notes.tables:OTHER", "0001", "notes"), "revised_notes.tables:OTHER: is no greatseal.api.declarations.Schema"),
+        (("revised_notes.tables:metadata", "0001", "notes"), "revised_notes.tables:metadata: is no greatseal.api.declarations.Schema"),
+    ],
+)
+def test_revise_says_its_usage_and_what_is_wrong(notes, arguments, said):
+    done = revise_program(*arguments, folder=notes)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: python -m greatseal.db.revise")
+    assert said in done.stderr
+
+
+def test_revise_refuses_a_revision_that_is_there(notes):
+    revise_program("revised_notes.tables:SCHEMA", "0001", "notes", folder=notes)
+
+    done = revise_program("revised_notes.tables:SCHEMA", "0001", "notes again", folder=notes)
+
+    assert done.returncode == 2
+    assert "revised_notes.migrations has revision 0001 already" in done.stderr
+
+
+def test_revise_has_help(tmp_path):
+    done = revise_program("--help", folder=tmp_path)
+
+    assert done.returncode == 0
+    assert "usage: python -m greatseal.db.revise" in done.stdout
+    assert "revision" in done.stdout
 
 
 def test_processes_that_start_at_once_migrate_once(database_url):

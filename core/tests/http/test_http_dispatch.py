@@ -154,6 +154,20 @@ async def test_an_unexpected_exception_is_an_incident_and_its_text_stays_in_the_
         assert "hunter2" in str(event["exc_info"])
 
 
+async def test_a_handler_that_returns_no_reply_is_an_incident_that_names_its_route(serve):
+    async def forgetful(_call):
+        return {}
+
+    served = await serve([Route("GET", "/a", forgetful)])
+
+    answer = await served.ask("GET", "/a")
+
+    (event,) = [line for line in served.log if line["event"] == "unexpected exception"]
+    assert answer.status == 500
+    assert event["incident"] in answer.body.decode()
+    assert "the handler of GET /a returned dict, not a Reply" in str(event["exc_info"])
+
+
 async def test_a_scheme_that_breaks_refuses(serve):
     class Broken(AuthScheme):
         rule = Session
@@ -211,11 +225,31 @@ async def test_a_target_that_is_not_ascii_leads_nowhere(serve, target):
     assert answer.status in {400, 404}
 
 
-async def test_s074_absolute_form_is_no_path(serve):
+@pytest.mark.parametrize("start", ["http://evil.example", "https://id.example.org", "HTTP://127.0.0.1:8080", "http://u@[::1]:1"])
+async def test_s074_an_absolute_form_is_its_path_whatever_authority_it_names(serve, start):
+    """RFC 9112 s3.2.2: a server must accept it. Its authority counts as little as the Host header does."""
+    served = await serve([Route("GET", "/", echo_call), Route("GET", "/a", echo_call)], base_url="https://id.example.org/pki")
+
+    for target, path in (("", "/"), ("?x=http://b/c", "/?x=http://b/c"), ("/a?x=/y", "/a?x=/y"), ("/pki/a", "/a")):
+        answer = await served.ask("GET", start + target)
+        assert answer.status == 200, target
+        assert answer.json["url"] == f"https://id.example.org/pki{path}"
+    assert (await served.ask("GET", f"{start}/b")).status == 404
+    assert "evil" not in repr(served.log)
+
+
+@pytest.mark.parametrize("target", ["ftp://id.example.org/a", "http:///a", "http://", "http:/a", "x:/a", "//a/a"])
+async def test_s074_other_forms_lead_nowhere(serve, target):
     served = await serve([Route("GET", "/a", echo_call)])
 
-    assert (await served.ask("GET", "http://evil.example/a")).status == 404
-    assert (await served.ask("GET", "https://id.example.org/a")).status == 404
+    assert (await served.ask("GET", target)).status in {400, 404}
+
+
+@pytest.mark.parametrize("target", ["id.example.org:443", "http://id.example.org/a", "/a"])
+async def test_s074_nothing_is_tunnelled(serve, target):
+    answer, _ = await (await serve([Route("GET", "/a", echo_call)])).say(f"CONNECT {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+
+    assert answer.status in {400, 404, 405}
 
 
 @pytest.mark.parametrize(
@@ -413,3 +447,25 @@ async def test_problems_carry_their_members_in_the_style_of_the_route(serve):
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "say &quot;" in page.body.decode()
     assert all(answer.headers["retry-after"] == "3" for answer in (oauth, api, acme, page))
+
+
+async def test_the_log_tells_the_client_beside_the_proxy_that_is_trusted(serve):
+    served = await serve([Route("GET", "/a", ok)], trusted_proxies=["127.0.0.0/8"])
+
+    for headers in ({"X-Forwarded-For": "198.51.100.9, 192.0.2.1"}, {"Forwarded": "for=_hidden"}, {}):
+        for target in ("/a", "/nothing"):
+            await served.ask("GET", target, headers=headers)
+
+    lines = [(line["peer"], line["client"]) for line in served.log if line["event"] == "request"]
+    assert lines == [("127.0.0.1", "192.0.2.1")] * 2 + [("127.0.0.1", "127.0.0.1")] * 4
+
+
+@pytest.mark.parametrize("proxies", [(), ("192.0.2.7/32",)])
+async def test_the_log_tells_no_client_that_only_a_stranger_names(serve, proxies):
+    served = await serve([Route("GET", "/a", ok)], trusted_proxies=proxies)
+
+    await served.ask("GET", "/a", headers={"X-Forwarded-For": "192.0.2.1", "Forwarded": "for=192.0.2.1"})
+
+    (line,) = [line for line in served.log if line["event"] == "request"]
+    assert line["peer"] == "127.0.0.1"
+    assert "client" not in line

@@ -85,7 +85,7 @@ def test_keyed_and_repeated_tables():
 def test_an_unknown_key_of_a_keyed_table_is_named():
     _, problems = bind({"shelf": {"a": {"color": "blue"}}}, Owns("shelf", Shelf), Owns("shelf.*", Paint))
 
-    assert problems == ["[shelf] color: unknown key; did you mean 'colour'?"]
+    assert problems == ["[shelf.a] color: unknown key; did you mean 'colour'?"]
 
 
 def test_a_key_of_another_section_is_pointed_at():

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
-from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
@@ -147,6 +147,7 @@ COMPONENTS = {
         return [Sample()]
         """,
     ),
+    "client_fields": (ClientField, "sample", "return [ClientField(name='sample')]"),
     "client_resolvers": (
         ClientResolver,
         "sample",
@@ -357,6 +358,7 @@ def routes(self, host):
         kernel_with(plugin(body, "greatseal-bare"))
     kernel = kernel_with(plugin(body + declared, "greatseal-full"))
     assert "permissions" in kernel.hooks.implemented("full")
+    assert [one.name for one in kernel.hosts["full"].permissions()] == ["samples:read"]
 
 
 def test_audit_events_are_listed(plugin):

@@ -232,10 +232,11 @@ async def test_what_is_no_http_is_a_connection_problem(port: int) -> None:
     ("sent", "says"),
     [
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Len", r": Server disconnected$", id="head"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", None, id="body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", r": the body ended early$", id="body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", r": the body ended early$", id="chunk"),
     ],
 )
-async def test_what_ends_early_is_a_connection_problem(sent: bytes, says: str | None) -> None:
+async def test_what_ends_early_is_a_connection_problem(sent: bytes, says: str) -> None:
     async def cut_short(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(sent)

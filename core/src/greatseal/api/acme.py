@@ -227,7 +227,7 @@ class Tls(Problem):
 
 
 class Unauthorized(Problem):
-    """The account is not allowed (ruling R59: 401)."""
+    """The account is not allowed to do this (RFC 8555 s6.7). The status is 401 here, since the RFC leaves it open."""
 
     status, error, type = 401, "unauthorized", "unauthorized"
 

@@ -4,10 +4,12 @@ import msgspec
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One security-relevant fact (rulings R11, R12). What is None is left out of every listing.
+    """One security-relevant fact. What is None is left out of every listing.
 
-    ``service`` tells whose listing shows it (``idp`` or ``ca``), ``outcome`` is ``success`` or ``failure``, ``principal`` is the acting
-    person or program where that is not ``sub``, ``detail`` is free text without secrets.
+    All events are rows of the table ``core_audit``. ``service`` tells whose listing shows it: those of ``idp`` are listed by
+    ``GET /api/admin/audit`` and ``greatseal ctl audit``; those of ``ca``, and of any other word, are in the table alone, until a plugin
+    lists them with ``host.audit_records``. ``outcome`` is ``success`` or ``failure``, ``principal`` is the acting person or program where
+    that is not ``sub``, ``detail`` is free text without secrets.
     """
 
     event_type: str

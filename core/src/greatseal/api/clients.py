@@ -1,4 +1,4 @@
-"""OAuth clients: what is registered, and how they prove themselves at the token endpoint and its neighbours (architecture 4).
+"""OAuth clients: what is registered, and how they prove themselves at the token endpoint and its neighbours.
 
 One authentication, in order: every method's ``credentials`` looks at the request (sync, cheap). Two methods that answer are
 ``invalid_request`` (RFC 6749 s2.3); ambient ones count only when no other answered. The one that answered runs ``prove``, ``find``; the
@@ -181,6 +181,16 @@ class ClientAuthMethod(ABC, Generic[C]):
     @abstractmethod
     async def verify(self, credentials: C, client: Client) -> ClientMatch:
         """Last: ``client`` is registered for this method. Raises :class:`InvalidClient`; Unavailable when keys cannot be had now."""
+
+
+class ClientField(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of clients that asks for a feature of this plugin, for example ``dpop_bound_access_tokens`` (RFC 9449 s5.2).
+
+    A client may have it from then on, and the plugin keeps what it promises. Without a plugin that names the field, registration refuses
+    a value that asks for the feature, and a stored client whose tokens would have to be bound gets none.
+    """
+
+    name: str
 
 
 class ClientResolver(ABC):

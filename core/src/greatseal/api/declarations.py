@@ -1,4 +1,4 @@
-"""What plugins declare as data: settings, schemas, jobs, checks, commands, permissions, events (architecture 4 and 7)."""
+"""What plugins declare as data: settings, schemas, jobs, checks, commands, permissions, events."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -50,15 +50,21 @@ class Secret:
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """The tables of a plugin and where its alembic migrations are (an import path of a package with ``versions``).
+    """The tables of a plugin and their alembic migrations.
 
-    ``head`` is the newest revision; the start compares it with the recorded one before alembic is imported.
+    ``python -m greatseal.db.revise greatseal_notes.tables:SCHEMA 0001 "notes"`` writes a migration from what the tables declare, and
+    ``greatseal.testing.schema.schema_matches`` tests that the migrations make them. A start brings the database to ``head`` (on
+    PostgreSQL ``greatseal migrate`` does); a head that no migration has stops it.
     """
 
     feature: str
+    """The feature id of the plugin. Every table is named ``<feature>_<noun>``, with ``_`` for ``-``."""
     metadata: "sqlalchemy.MetaData"
+    """The tables, each made by :func:`greatseal.db.tables.table`."""
     migrations: str
+    """The import path of the package that holds ``versions``, for example ``greatseal_notes.migrations``."""
     head: str
+    """The newest revision, for example ``0001``. The start compares it with the recorded one before alembic is imported."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

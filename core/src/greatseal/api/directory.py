@@ -1,4 +1,4 @@
-"""Where users, groups and hosts are looked up (architecture 4).
+"""Where users, groups and hosts are looked up.
 
 A lookup has three outcomes that are never confused: a value; None, when the directory answered and does not know the name; or
 :class:`DirectoryUnavailable` raised. An outage is never an empty answer: no session, token or certificate name is decided on it.
@@ -51,6 +51,13 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     authentication_types: tuple[str, ...] = ()
     upstream: str | None = None
     """The provider that signs this user in, where ``idp`` is among ``authentication_types``: the id of its login option."""
+    password_changed_at: int | None = None
+    """When the password was last set, by whomever, in microseconds since the epoch; None when the home does not know.
+
+    What an earlier sign-in began ends: sessions, codes and refresh families. A home that tells whole seconds (FreeIPA's krbLastPwdChange,
+    pwdChangedTime) gives the beginning of the second: a later moment would end the sign-in that follows the change. One that cannot tell,
+    such as PAM, says None, never the moment of the look-up.
+    """
     state: AccountState = AccountState()
 
     @property

@@ -1,4 +1,4 @@
-"""Routes as data, the rules that guard them, calls and replies (architecture 6)."""
+"""Routes as data, the rules that guard them, calls and replies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -19,53 +19,74 @@ C = TypeVar("C", bound="Caller")
 MAX_PARAMETERS = 1000
 
 Style = Literal["oauth", "api", "acme", "acme-admin", "page"]
+"""How a route says its errors.
+
+``api``: JSON with ``error`` and ``error_description``. ``oauth``: the same, in the characters of RFC 6749 s5.2. ``acme``: a problem
+document (RFC 7807, RFC 8555 s6.7), and the route answers CORS preflights. ``acme-admin``: a problem document without CORS. ``page``: an
+HTML page, with the headers that guard one.
+"""
 ListenerName = Literal["main", "admin"]
+"""``main`` is ``[server] listen``; ``admin`` is ``[admin] listen``, and does not run without that section."""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Who may call a route. Each class but Anonymous and Handler is served by one :class:`AuthScheme`."""
+    """Who may call a route. Each class but Anonymous and Handler is served by one :class:`AuthScheme`, which a plugin brings.
+
+    A route whose rule no enabled plugin serves stops the start.
+    """
 
 
 class Anonymous(Rule, frozen=True):
-    """Anybody."""
+    """Anybody. Needs no scheme."""
 
 
 class Handler(Rule, frozen=True):
-    """The handler proves the caller itself; ``reason`` says why no scheme can."""
+    """The handler proves the caller itself; ``reason`` says why no scheme can. Needs no scheme."""
 
     reason: str
 
 
 class Session(Rule, frozen=True):
-    """A signed-in person."""
+    """A signed-in person. Served by the plugin idp; the caller is a :class:`~greatseal.api.identity.SessionCaller`.
+
+    Calls that change something (every method but GET, HEAD and OPTIONS) are refused when they come from a foreign origin, and when their
+    body is not JSON; forms only on routes that name their media type, whose handler checks the form's token.
+    """
 
 
 class Permission(Rule, frozen=True):
-    """A session with a role that grants ``name``, for example ``clients:read``."""
+    """A session with a role that grants ``name``, for example ``clients:read``. Served by the plugin idp.
+
+    The caller is a :class:`~greatseal.api.identity.SessionCaller`; foreign origins are refused as with :class:`Session`. The name must be
+    declared by the hook ``permissions``.
+    """
 
     name: str
 
 
 class Bearer(Rule, frozen=True):
-    """An access token that holds ``scope``; an empty scope asks for none."""
+    """An access token that holds ``scope``; an empty scope asks for none (RFC 6750). Served by the plugin idp.
+
+    The caller is a :class:`~greatseal.api.tokens.BearerCaller`.
+    """
 
     scope: str = ""
 
 
 class Operator(Rule, frozen=True):
-    """An operator of the CA with one of ``roles``."""
+    """An operator of the CA with one of ``roles``. Served by no plugin yet."""
 
     roles: tuple[str, ...]
 
 
 class Jws(Rule, frozen=True):
-    """A request signed by an ACME account key (RFC 8555 s6.2): ``kid``, an embedded ``jwk``, or either."""
+    """A request signed by an ACME account key (RFC 8555 s6.2): ``kid``, an embedded ``jwk``, or either. Served by the plugin acme."""
 
     key: Literal["kid", "jwk", "either"] = "kid"
 
 
 class Negotiate(Rule, frozen=True):
-    """A Kerberos client (RFC 4559)."""
+    """A Kerberos client (RFC 4559). Served by no plugin yet."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +239,8 @@ HandlerFunction = Callable[[Any], Awaitable[Reply]]
 
 class Route(msgspec.Struct, frozen=True):
     """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest. ``summary`` is for the reference.
+
+    Without ``auth`` anybody may call it.
 
     The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}``. Percent-encoding is taken
     off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly that. A GET route

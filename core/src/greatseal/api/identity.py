@@ -1,4 +1,4 @@
-"""People who sign in: credentials, who proves them, and the one place that makes sessions (architecture 4).
+"""People who sign in: credentials, who proves them, and the one place that makes sessions.
 
 One login, in order: a page or endpoint reads a credential, :meth:`Login.attempt` asks the authenticators, :meth:`Login.complete` finds the
 canonical subject, reads the account's state from its directory, asks for factors that are missing, runs the grant checks of the phase
@@ -272,6 +272,10 @@ class Login(Protocol):
 
     async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
         """Make the session, or say what is missing. A session that the call brought is ended (fixation).
+
+        The subject is looked up in the directories of its realm. One that they do not know is refused, unless it is a service principal
+        (with a slash). Of a realm that no directory serves, the authenticator's word alone counts: the session has that name, no groups,
+        and no account state that could refuse it, so only roles and checks that name ``user@REALM`` apply to it.
 
         ``return_to`` that is no path of this origin becomes the default. Raises :class:`AccessDenied` for a disabled, locked or expired
         account and for a refusing check, Unavailable when the account's directory cannot say; ``authenticated.headers`` are on the

@@ -1,4 +1,4 @@
-"""Issuing X.509 certificates: what is asked for, who may add to it, who signs (architecture 4 and 10).
+"""Issuing X.509 certificates: what is asked for, who may add to it, who signs.
 
 The phases of one issuance, in order: ``authorize`` checks, the CSR is read and matched, ``csr`` checks, ``policy`` checks,
 :meth:`Issuance.compose`, one transaction with :meth:`Issuance.reserve`, :meth:`Issuance.issue`, one transaction with
@@ -207,7 +207,10 @@ class Issuance(Protocol):
         """The profile asked for, or the default. Raises InvalidProfile."""
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
-        """Whether a new order's wishes can be granted, so that they are never ignored later. Raises BadRequest. Microseconds."""
+        """Whether a new order's wishes can be granted, so that they are never ignored later. Microseconds.
+
+        Raises BadRequest; Unavailable when the CA can grant no wish at all, because its certificate has ended.
+        """
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         """Decode and check key, encoding and self-signature. Raises BadCsr."""

@@ -1,4 +1,4 @@
-"""Signing keys: signers, rings and stores (architecture 9)."""
+"""Signing keys: signers, rings and stores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

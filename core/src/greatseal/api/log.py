@@ -1,4 +1,4 @@
-"""Where a transparency log rests: append-only objects and one head that moves by compare-and-swap (architecture 4).
+"""Where a transparency log rests: append-only objects and one head that moves by compare-and-swap.
 
 The log itself (tree, tiles, checkpoints) is the mtc plugin's; a backend stores bytes under names and keeps four promises:
 

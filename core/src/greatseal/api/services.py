@@ -1,4 +1,4 @@
-"""Services: one provider each, found by a typed key (architecture 2)."""
+"""Services: one provider each, found by a typed key."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""Transactions as plain functions, and how they refuse (architecture 5)."""
+"""Transactions as plain functions, and how they refuse."""
 
 from collections.abc import Callable, Iterable
 from functools import update_wrapper

@@ -1,4 +1,4 @@
-"""Grants, what they give, who may refuse it, and the claims of a subject (architecture 4 and 10).
+"""Grants, what they give, who may refuse it, and the claims of a subject.
 
 One token request, in order: the client is proven, :meth:`Grant.prepare` (all I/O, and :meth:`Tokens.permitted`: account state and grant
 checks), one transaction with :meth:`Grant.redeem`, the refresh family and the audit events, then signing, then the reply. Nothing is
@@ -49,12 +49,14 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     ``subject`` is the ``sub`` of the tokens; ``authentication`` is None when no person is behind them. ``may_refresh`` lets the
     endpoint open a family where ``offline_access`` is granted; ``family`` is the one that the grant continued or opened itself.
     ``not_after`` (microseconds) caps the lifetime. ``origin`` is a digest under which all that is issued now can be revoked later, such
-    as that of the code. ``claims`` are added to the access token as they are: ``act``, ``authorization_details``.
+    as that of the code. ``claims`` are added to the access token as they are: ``act``, ``authorization_details``. ``implied`` are scopes
+    that are in no token: the person allowed them for claims that the client asked for by name (OpenID Connect Core s5.5).
     """
 
     subject: str
     client_id: str
     scopes: tuple[str, ...]
+    implied: tuple[str, ...] = ()
     authentication: Authentication | None = None
     audiences: tuple[str, ...] = ()
     cnf: Mapping[str, str] | None = None
@@ -88,7 +90,7 @@ class Grant(ABC, Generic[P]):
         return None
 
     def redeem(self, tx: Tx, prepared: P) -> Granted | Refused:
-        """Consume the grant's own row and say what it gives, by one guarded UPDATE (architecture 5).
+        """Consume the grant's own row and say what it gives, by one guarded UPDATE.
 
         Raises Refuse when nothing may change: another client's attempt must not burn a code. Returns Refused when the attempt itself
         changes something: a replay revokes, a poll that came too soon is counted.
@@ -103,7 +105,8 @@ class GrantQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ``subject`` may get ``scopes`` at ``client``. ``client`` is None at a plain login.
 
     Phases: ``login`` makes a session, ``authorize`` a code or an approved device, ``token`` redeems, refreshes and polls, ``client`` is a
-    client for itself, ``exchange`` is RFC 8693 with ``target_service`` and the ``actor``'s client.
+    client for itself, ``exchange`` is RFC 8693 with ``target_service`` and the ``actor``'s client. ``auth_time`` (microseconds) is the
+    sign-in behind the question, None when there is none: one before the password was changed gets nothing.
     """
 
     phase: Literal["login", "authorize", "token", "client", "exchange"]
@@ -112,6 +115,7 @@ class GrantQuestion(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[str]
     remote: str
     amr: tuple[str, ...] = ()
+    auth_time: int | None = None
     target_service: str | None = None
     actor: Client | None = None
 

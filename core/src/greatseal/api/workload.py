@@ -1,4 +1,4 @@
-"""What is known about a workload, and the selectors that recognise it (SPIFFE; architecture 4)."""
+"""What is known about a workload, and the selectors that recognise it (SPIFFE)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable

@@ -1,8 +1,9 @@
 """``greatseal ctl clients``."""
 
+import difflib
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LISTS = frozenset({"redirect_uris", "scopes", "grant_types"})
 """Options that may be given again."""
+NEVER_SHOWN = frozenset({"client_secret", "tls_client_certificate"})
+"""Fields that no client in an answer has."""
+NEVER_SET = frozenset({"client_id", "has_secret", "tls_client_certificate_sha256", "source", "created_at", "updated_at"})
+"""What a client in an answer has besides its fields."""
 
 
 @ctl.group()
@@ -65,7 +70,10 @@ def create_client(admin: Admin, /, **options: Any) -> None:
     body = body_of(**options)
     if str(body.get("token_endpoint_auth_method")).startswith("client_secret_"):
         body.setdefault("client_secret", secrets.token_urlsafe(32))
-    admin.output.record(admin.ask("POST", "clients", body=body))
+    made = admin.ask("POST", "clients", body=body)
+    admin.output.record(made)
+    if unknown := unknown_fields(made, options["more"], options["clear"]):
+        raise CtlProblem(f"{unknown}; the client {made['client_id']} was made without it", code=2)
 
 
 @command(clients, "update")
@@ -76,6 +84,10 @@ def update_client(admin: Admin, /, client_id: str, **options: Any) -> None:
     body = body_of(**options)
     if not body:
         raise CtlProblem("there is nothing to change; name a field, see --help", code=2)
+    if options["more"] or options["clear"]:
+        before = admin.ask("GET", "clients", client_id)
+        if unknown := unknown_fields(before, options["more"], options["clear"]):
+            raise CtlProblem(unknown, code=2)
     changed = admin.ask("PUT", "clients", client_id, body=body)
     if options["generate_secret"]:
         changed = {**changed, "client_secret": body["client_secret"]}
@@ -123,3 +135,21 @@ def body_of(
         if not equals:
             raise CtlProblem(f"--set {text}: expected FIELD=JSON", code=2)
     return {**body, **dict.fromkeys(clear)}
+
+
+def unknown_fields(client: Collection[str], more: tuple[str, ...], clear: tuple[str, ...]) -> str:
+    """What is wrong with the names of --set and --clear, "" for nothing; ``client`` is one as the server shows it, with every field.
+
+    The server ignores what it does not know (RFC 7591 s2), so that a misspelt name would change nothing, in silence.
+    """
+    known = NEVER_SHOWN.union(client) - NEVER_SET
+    asked = [("--set", text.partition("=")[0]) for text in more] + [("--clear", name) for name in clear]
+    return "; ".join(f"{option} {name}: {_unknown(name, known)}" for option, name in asked if name not in known)
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    if name in NEVER_SET:
+        return "this field cannot be set"
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "`greatseal ctl --json clients show` lists all fields"
+    return f"the server does not know this field; {hint}"

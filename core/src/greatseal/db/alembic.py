@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from alembic.autogenerate.api import AutogenContext
 
 
+def folder_of(schema: Schema) -> Path | None:
+    """The folder of the migrations package, None when there is no such package."""
+    try:
+        module = importlib.import_module(schema.migrations)
+    except ModuleNotFoundError as error:
+        if error.name and f"{schema.migrations}.".startswith(f"{error.name}."):
+            return None
+        raise
+    return Path(next(iter(module.__path__)))
+
+
 def revisions(schema: Schema) -> set[str]:
     """Every revision that the schema's migrations know."""
-    return {script.revision for script in _scripts(schema).walk_revisions()}
+    folder = folder_of(schema)
+    if folder is None or not (folder / "versions").is_dir():
+        return set()
+    return {script.revision for script in ScriptDirectory(str(folder)).walk_revisions()}
 
 
 def newest(schema: Schema) -> str | None:
     """The newest revision that is written down, None without any."""
-    return _scripts(schema).get_current_head()
+    return _scripts(schema).get_current_head() if revisions(schema) else None
 
 
 def upgrade(engine: Engine, schema: Schema) -> None:
@@ -73,8 +87,7 @@ def _options(schema: Schema) -> dict[str, Any]:
 
 
 def _scripts(schema: Schema) -> ScriptDirectory:
-    module = importlib.import_module(schema.migrations)
-    return ScriptDirectory(str(Path(str(module.__file__)).parent))
+    return ScriptDirectory(str(folder_of(schema)))
 
 
 def _render(kind: str, thing: Any, context: "AutogenContext") -> str | Literal[False]:

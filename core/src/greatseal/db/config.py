@@ -1,7 +1,7 @@
 """Where the store is, and what stops it from being opened."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -21,8 +21,8 @@ class DatabaseConfig(msgspec.Struct, frozen=True, kw_only=True):
     """sqlite:///path (relative to the working folder; four slashes for an absolute path) or a libpq URI postgresql://..."""
     migrate: Literal["auto", "check"] | None = None
     """Whether a start migrates the schema or only checks it; auto on SQLite, check on PostgreSQL when left out."""
-    max_connections: int = 10
-    """Connections to PostgreSQL at most."""
+    max_connections: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    """Connections to PostgreSQL at most, 1 to 1000; each has a thread."""
 
     @property
     def mode(self) -> Literal["auto", "check"]:
@@ -47,6 +47,32 @@ def dialect_of(url: str) -> Dialect:
 def sqlite_path(url: str) -> Path:
     """The file of an SQLite URL."""
     path = url.removeprefix("sqlite:///")
-    if path in {"", url} or path.startswith(":memory:"):
+    if path in {"", url} or path.startswith(":memory:") or "\0" in path:
         raise StoreProblem("[database] url names no file: use sqlite:///path, several connections share it")
     return Path(path)
+
+
+def check_url(url: str) -> None:
+    """Raises :class:`StoreProblem` for a URL that no database can be opened under, as far as that can be told without opening one."""
+    if dialect_of(url) == "sqlite":
+        if (path := sqlite_path(url)).is_dir():
+            raise StoreProblem(f"[database] url names the folder {path}: use sqlite:///path of a file")
+        return
+    try:
+        from psycopg import ProgrammingError, conninfo
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise StoreProblem(
+            "[database] url names a PostgreSQL database and psycopg is not installed: pip install 'greatseal[postgres]'"
+        ) from error
+    try:
+        conninfo.conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise unreadable(error) from None
+
+
+def unreadable(error: Exception) -> StoreProblem:
+    """One line of libpq's several; libpq quotes the URI that it cannot read, with its password."""
+    said = " ".join(str(error).split()).partition('"')[0].rstrip(" :")
+    return StoreProblem(f"[database] url is not a URI that libpq can read: {said}")

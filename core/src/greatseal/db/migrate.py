@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from greatseal.api.declarations import Schema
-from greatseal.db.config import StoreProblem, dialect_of, sqlite_path
+from greatseal.db.config import StoreProblem, check_url, dialect_of, sqlite_path
 from greatseal.db.sqlite import connect, prepare_file
 from greatseal.db.writer import FileLock
 
@@ -25,7 +25,8 @@ def ensure(url: str, schemas: Sequence[Schema], mode: Literal["auto", "check"], 
     """Bring every schema to its head (``auto``), or refuse when one is behind (``check``).
 
     Returns a line for each schema that was migrated. Raises :class:`StoreProblem` for a schema that a newer release wrote, for one
-    that is behind with ``check``, and when the database cannot be read. Safe when several processes start at once.
+    that is behind with ``check``, for a head that is no revision of the schema's migrations, and when the database cannot be read. Safe
+    when several processes start at once.
     """
     store = open_store(url)
     with store.alone():
@@ -59,16 +60,10 @@ class Store(Protocol):
 
 
 def open_store(url: str) -> Store:
+    check_url(url)
     if dialect_of(url) == "sqlite":
         return _SqliteStore(url)
-    try:
-        from greatseal.db.postgres import PostgresStore
-    except ModuleNotFoundError as error:
-        if error.name != "psycopg":
-            raise
-        raise StoreProblem(
-            "[database] url names a PostgreSQL database and psycopg is not installed: pip install 'greatseal[postgres]'"
-        ) from error
+    from greatseal.db.postgres import PostgresStore
 
     return PostgresStore(url)
 
@@ -114,12 +109,16 @@ class _SqliteStore:
 
 
 def _check_known(schema: Schema, recorded: str | None) -> None:
-    """Refuse what a newer release wrote."""
-    if recorded is None:
-        return
+    """Refuse a head that nobody wrote, and what a newer release wrote."""
     from greatseal.db.alembic import revisions
 
-    if recorded not in revisions(schema):
+    known = revisions(schema)
+    if schema.head not in known:
+        raise StoreProblem(
+            f"plugin {schema.feature!r}: its schema needs revision {schema.head}, which {schema.migrations} does not have; "
+            "write it with python -m greatseal.db.revise"
+        )
+    if recorded is not None and recorded not in known:
         raise StoreProblem(
             f"the tables of {schema.feature} are at revision {recorded}, which this release does not know: "
             f"its newest is {schema.head}; run the newer release, or restore the backup made before it"

@@ -18,7 +18,7 @@ from greatseal import faults
 from greatseal.api.declarations import Schema
 from greatseal.api.problems import Problem, Unavailable, Uncertain
 from greatseal.api.store import Refuse
-from greatseal.db.config import DatabaseConfig, StoreProblem
+from greatseal.db.config import DatabaseConfig, StoreProblem, unreadable
 from greatseal.db.database import DatabaseImpl
 from greatseal.db.delivery import Delivery, OnChanged
 from greatseal.db.migrate import version_table
@@ -324,11 +324,9 @@ def connect_first(url: str) -> Connection:
 
 def store_problem(error: Exception) -> StoreProblem:
     """One line of libpq's several."""
-    text = " ".join(str(error).split())
-    if isinstance(error, psycopg.ProgrammingError):  # libpq quotes the URI that it cannot read, with its password
-        said = text.partition('"')[0].rstrip(" :")
-        return StoreProblem(f"[database] url is not a URI that libpq can read: {said}")
-    return StoreProblem(f"the database cannot be reached: {text}")
+    if isinstance(error, psycopg.ProgrammingError):
+        return unreadable(error)
+    return StoreProblem(f"the database cannot be reached: {' '.join(str(error).split())}")
 
 
 @asynccontextmanager

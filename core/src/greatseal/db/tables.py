@@ -1,4 +1,4 @@
-"""The only column types, table states, and statement pieces that both databases read alike (architecture 5).
+"""The only column types, table states, and statement pieces that both databases read alike.
 
 Statements run raw, so values are never converted: what a type holds is what a row shows.
 """
@@ -64,12 +64,18 @@ Serial = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class State(Enum):
-    """Who may change a row, and how it travels between nodes (architecture 5)."""
+    """Who may change a row, and how it travels between nodes. It matters with several nodes; choose for them."""
 
     REPLICATED = "replicated"
+    """The same on every node, field by field; any node may change it, and the others hear of it a little later. For what is read everywhere
+    and seldom changed: registrations, settings, sessions. A key of one column; written by ``tx.put`` and ``tx.remove`` alone."""
     OWNED = "owned"
+    """Changed by one node alone, the one whose label or number is in its handle or id; what others ask of it is sent there as an
+    :func:`~greatseal.api.store.operation`. For what must happen once: codes, orders, counters, single use."""
     APPEND_ONLY = "append-only"
+    """Inserted by the node where it happened, then never changed and deleted only when it is too old. For records: events, revocations."""
     LOCAL = "local"
+    """Of this node and of no meaning to others: it may be lost with the node. For what can be made again: caches, progress of a sweep."""
 
 
 def table(name: str, metadata: MetaData, state: State, *items: SchemaItem) -> Table:

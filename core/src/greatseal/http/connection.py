@@ -49,8 +49,12 @@ class TrustedProxies:
         Each proxy appends the address that it saw, so the list is read from its end. When X-Forwarded-For and Forwarded are both
         there and disagree, one of them passed through a proxy that does not know it and is the client's invention: then it is ``peer``.
         """
+        return self.behind(peer, headers) or peer
+
+    def behind(self, peer: str, headers: "CIMultiDictProxy[str]") -> str | None:
+        """The :meth:`client` where ``peer`` is a trusted proxy, else None."""
         if peer not in self:
-            return peer
+            return None
         lists = (headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ()))
         hops = [",".join(lists[0]).split(","), [a or b for a, b in _FOR.findall(",".join(lists[1]))]]
         found = {self._nearest(peer, hops[number]) for number in (0, 1) if lists[number]}

@@ -61,7 +61,9 @@ class Dispatcher:
         self._log = log
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
-        self._surroundings = Surroundings(base_url, max_body_bytes, TrustedProxies(trusted_proxies))
+        proxies = TrustedProxies(trusted_proxies)
+        self._surroundings = Surroundings(base_url, max_body_bytes, proxies)
+        self._proxies = proxies if trusted_proxies else None
         self._ids = count()
         self._id_start = os.urandom(4).hex()
         self._table: PathTable[_Endpoint] = PathTable()
@@ -93,6 +95,8 @@ class Dispatcher:
     def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
         if not target.isascii():
             return Match(None, {}, {}), target
+        if not target.startswith("/"):
+            target = _origin_form(target)
         match = self._table.find(method, target.partition("?")[0])
         if match.value is None and not match.allowed and self._prefix and target.startswith(f"{self._prefix}/"):
             stripped = target[len(self._prefix) :]
@@ -105,7 +109,7 @@ class Dispatcher:
             if scheme is not None:
                 call.caller = await scheme.authenticate(call)
                 outcome.subject = call.caller.subject
-            reply = await route.handler(call)
+            reply = _checked(await route.handler(call), route)
         except Problem as problem:
             outcome.problem = problem
             reply = render(problem, route.style)
@@ -135,9 +139,10 @@ class Dispatcher:
 
     def _log_line(self, request: web.Request, name: str, status: int, outcome: "_Outcome") -> None:
         ms = round((time.perf_counter() - outcome.started) * 1000, 2)
-        # The peer, not the forwarded address: what was seen, without parsing headers for every line.
         peer = peer_of(request.protocol.peername)
         fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": ms, "peer": peer}
+        if self._proxies and (client := self._proxies.behind(peer, request.headers)):
+            fields["client"] = client
         fields["request_id"] = outcome.number
         if outcome.subject:
             fields["subject"] = printable(outcome.subject)
@@ -170,6 +175,12 @@ class _Outcome:
         self.subject = ""
 
 
+def _checked(reply: object, route: Route) -> Reply:
+    if isinstance(reply, Reply):
+        return reply
+    raise TypeError(f"the handler of {route.method} {route.path} returned {type(reply).__name__}, not a Reply")
+
+
 def _preflight(methods: str) -> Callable[[Any], Awaitable[Reply]]:
     reply = Reply(
         status=204,
@@ -184,6 +195,18 @@ def _preflight(methods: str) -> Callable[[Any], Awaitable[Reply]]:
         return reply
 
     return answer
+
+
+def _origin_form(target: str) -> str:
+    """The path and query of an absolute-form (RFC 9112 s3.2.2). Its authority counts as little as a Host header: we serve one service.
+
+    What has no authority is left alone, and so is the authority-form of CONNECT: neither is a path of ours.
+    """
+    scheme, _, rest = target.partition("://")
+    if scheme.lower() not in {"http", "https"} or rest[:1] in {"", "/", "?"}:
+        return target
+    path, question, query = rest.partition("?")
+    return f"/{path.partition('/')[2]}{question}{query}"
 
 
 def _unmatched(match: Match[_Endpoint]) -> Problem:

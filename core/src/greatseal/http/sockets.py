@@ -15,6 +15,7 @@ import msgspec
 
 from greatseal.api.http import ListenerName
 from greatseal.api.problems import StartProblem
+from greatseal.http.hosts import is_host
 
 BACKLOG = 1024
 UNIX_PATH_BYTES = 107
@@ -91,7 +92,7 @@ class BoundSocket(msgspec.Struct, frozen=True):
 def bind(config: ListenerConfig) -> list[BoundSocket]:
     """Listening sockets for every address that the name means. Raises ListenProblem with one clear line."""
     if config.address.startswith("unix:"):
-        return [_bind_unix(config, Path(config.address.removeprefix("unix:")))]
+        return [_bind_unix(config, _unix_path(config))]
     host, port = _host_and_port(config)
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -112,7 +113,9 @@ def bind(config: ListenerConfig) -> list[BoundSocket]:
 
 def check_address(config: ListenerConfig) -> None:
     """Raises ListenProblem for an address that cannot be read."""
-    if not config.address.startswith("unix:"):
+    if config.address.startswith("unix:"):
+        _unix_path(config)
+    else:
         _host_and_port(config)
 
 
@@ -133,8 +136,6 @@ def _bind_tcp(config: ListenerConfig, family: int, address: tuple[str | int, ...
 
 
 def _bind_unix(config: ListenerConfig, path: Path) -> BoundSocket:
-    if len(os.fsencode(path)) > UNIX_PATH_BYTES or not path.is_absolute():
-        raise ListenProblem(f"{_where(config)}: expected an absolute path of at most {UNIX_PATH_BYTES} bytes")
     _remove_stale(config, path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -167,9 +168,17 @@ def _remove_stale(config: ListenerConfig, path: Path) -> None:
     raise ListenProblem(f"{_where(config)}: another process listens there; stop it or choose another path")
 
 
+def _unix_path(config: ListenerConfig) -> Path:
+    path = Path(config.address.removeprefix("unix:"))
+    if len(os.fsencode(path)) > UNIX_PATH_BYTES or not path.is_absolute() or "\0" in config.address:
+        raise ListenProblem(f"{_where(config)}: expected an absolute path of at most {UNIX_PATH_BYTES} bytes")
+    return path
+
+
 def _host_and_port(config: ListenerConfig) -> tuple[str, int]:
+    """Host and port; no host means every address."""
     host, colon, port = config.address.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not host.startswith("[")):
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (host and not is_host(host)):
         raise ListenProblem(f"{_where(config)}: expected host:port, [IPv6 address]:port or unix:/path")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

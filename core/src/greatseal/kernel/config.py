@@ -1,7 +1,6 @@
 """Configuration: every key has one owner, readers agree with it, and all problems come in one report (architecture 3)."""
 
 import difflib
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from greatseal.api.declarations import Owns, Reads, Secret
+from greatseal.api.declarations import Owns, Reads
 from greatseal.api.problems import StartProblem
+from greatseal.kernel.decode import decode, dotted, shown
 
 Document = Mapping[str, Any]
 Declaration = Owns | Reads
@@ -29,7 +29,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 class Bound:
-    """The settings of all plugins, decoded."""
+    """The settings of all plugins, decoded. Where a value is wrong they hold the rest, so that the rest can be checked too."""
 
     def __init__(self) -> None:
         self.tables: dict[type, msgspec.Struct] = {}
@@ -45,6 +45,8 @@ class Binder:
         self._declared: list[tuple[str, Declaration]] = []
         self._owners: dict[tuple[str, str], tuple[str, msgspec.structs.FieldInfo]] = {}
         self.problems: list[str] = []
+        self.refused: set[tuple[str, str]] = set()
+        """The section and key of every value that is there and wrong."""
 
     def declare(self, owner: str, declarations: Iterable[Declaration]) -> None:
         """Add what a plugin owns and reads. A second owner of a key is a problem."""
@@ -104,19 +106,19 @@ class Binder:
             if section not in sections:
                 self.problems.append(f"[{section}]: unknown section{_nearest(section, sections)}")
                 continue
-            for where, key in _keys_of(section, value, known):
+            for place, where, key in _keys_of(section, value, known):
                 names = known.get(where, set())
                 if key not in names:
                     everywhere = [f"[{other}] {key}" for other, keys in known.items() if key in keys]
                     hint = f"; there is {everywhere[0]}" if everywhere else _nearest(key, names)
-                    self.problems.append(f"[{section}] {key}: unknown key{hint}")
+                    self.problems.append(f"[{place}] {key}: unknown key{hint}")
 
     def _bind_one(self, bound: Bound, document: Document, declaration: Declaration, seen: set[str]) -> None:
         section, struct = declaration.section, declaration.struct
         if section.endswith(".*"):
             outer = document.get(section.removesuffix(".*"), {})
             inner = {key: value for key, value in outer.items() if isinstance(value, dict)} if isinstance(outer, dict) else {}
-            made = {key: self._decode(f"{section[:-1]}{key}", value, struct, seen) for key, value in inner.items()}
+            made = {key: self._decode(f"{section[:-1]}{dotted(key)}", value, struct, seen) for key, value in inner.items()}
             bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
         elif section.endswith("[]"):
             value = document.get(section.removesuffix("[]"), {})
@@ -128,35 +130,19 @@ class Binder:
             required = any(field.required for field in msgspec.structs.fields(struct))
             if value is None and required:
                 return
-            result = self._decode(section, value or {}, struct, seen)
+            result = self._decode(section, {} if value is None else value, struct, seen)
             if result is not None:
                 bound.tables[struct] = result
 
     def _decode(self, section: str, value: object, struct: type[msgspec.Struct], seen: set[str]) -> msgspec.Struct | None:
         if not isinstance(value, dict):
-            self._tell(f"[{section}]: expected a table, found {_shown(value)}", seen)
+            self._tell(f"[{section}]: expected a table, found {shown(value)}", seen)
             return None
-        problems: list[str] = []
-        given: dict[str, object] = {}
-        for field in msgspec.structs.fields(struct):
-            where = f"[{section}] {field.encode_name}"
-            if field.encode_name not in value:
-                if field.required:
-                    problems.append(f"{where}: must be given")
-                continue
-            try:
-                given[field.name] = msgspec.convert(value[field.encode_name], field.type, strict=True, dec_hook=_decode_hook)
-            except (msgspec.ValidationError, ValueError) as error:
-                problems.append(f"{where}: {_reason(error)}")
-        for problem in problems:
+        decoded = decode(value, struct, f"[{section}]")
+        self.refused |= {(section, key) for key in decoded.refused}
+        for problem in decoded.problems:
             self._tell(problem, seen)
-        if problems:
-            return None
-        try:
-            return struct(**given)
-        except ValueError as error:  # raised by a Struct's __post_init__: rules between keys
-            self._tell(f"[{section}] {error}", seen)
-            return None
+        return decoded.value
 
     def _tell(self, problem: str, seen: set[str]) -> None:
         if problem not in seen:  # owner and readers decode the same key
@@ -164,63 +150,19 @@ class Binder:
             self.problems.append(problem)
 
 
-def _keys_of(section: str, value: object, known: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-    """The keys of a section with the declaration that they belong to."""
+def _keys_of(section: str, value: object, known: Mapping[str, set[str]]) -> list[tuple[str, str, str]]:
+    """The keys of a section, each with the table that it is in and the declaration that it belongs to."""
     if f"{section}[]" in known:
         tables = value if isinstance(value, list) else [value]
-        return list(dict.fromkeys((f"{section}[]", key) for item in tables if isinstance(item, dict) for key in item))
+        return list(dict.fromkeys((section, f"{section}[]", key) for item in tables if isinstance(item, dict) for key in item))
     if not isinstance(value, dict):
         return []
     if f"{section}.*" not in known:
-        return [(section, key) for key in value]
-    pairs = [(section, key) for key, item in value.items() if not isinstance(item, dict) or key in known.get(section, set())]
-    inner = [item for key, item in value.items() if isinstance(item, dict) and key not in known.get(section, set())]
-    return pairs + list(dict.fromkeys((f"{section}.*", key) for item in inner for key in item))
-
-
-def _decode_hook(kind: type, value: object) -> object:
-    if kind is Path:
-        if isinstance(value, str) and value:
-            return Path(value)
-        raise ValueError(f"Expected a path, got {_shown(value)}")
-    if kind is Secret:
-        return Secret(_secret(value))
-    raise NotImplementedError(kind)
-
-
-def _secret(value: object) -> str:
-    match value:
-        case str() if value:
-            return value
-        case {"file": str(name), **rest} if not rest:
-            try:
-                return Path(name).read_text(encoding="utf-8").rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ValueError(f"the secret's file {name} cannot be read: {error}") from None
-        case {"env": str(name), **rest} if not rest:
-            if found := os.environ.get(name):
-                return found
-            raise ValueError(f"the environment variable {name} of the secret is not set")
-        case _:
-            raise ValueError('Expected a string, { file = "..." } or { env = "..." }')
-
-
-def _reason(error: Exception) -> str:
-    """The sentence of msgspec, in the words of a configuration file."""
-    text = (
-        str(error)
-        .replace("`str`", "a string")
-        .replace("`int`", "an integer")
-        .replace("`bool`", "true or false")
-        .replace("`array`", "a list")
-    )
-    text = text.replace("`object`", "a table").replace("`null`", "nothing").replace("`float`", "a number")
-    return text[:1].lower() + text[1:]
-
-
-def _shown(value: object) -> str:
-    names = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a table", float: "a number"}
-    return names.get(type(value), type(value).__name__)
+        return [(section, section, key) for key in value]
+    outer = known.get(section, set())
+    inner = {name: item for name, item in value.items() if isinstance(item, dict) and name not in outer}
+    found = [(section, section, key) for key in value if key not in inner]
+    return found + [(f"{section}.{dotted(name)}", f"{section}.*", key) for name, item in inner.items() for key in item]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """Assembly: from a configuration document to a kernel whose registries are frozen (architecture 3, steps 2 to 6)."""
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,19 +8,20 @@ from typing import Any
 import structlog
 
 from greatseal import __version__
-from greatseal.api.declarations import Check, Job, Lifespan, Owns, Schema, Welcome
+from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, ListenerName, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock
-from greatseal.db.config import DatabaseConfig
+from greatseal.db.config import DatabaseConfig, check_url
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
 from greatseal.http.connection import TrustedProxies
 from greatseal.http.dispatch import check_routes
 from greatseal.http.sockets import ListenerConfig, check_address
+from greatseal.http.tls import tls_context
 from greatseal.kernel import settings
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
@@ -65,8 +67,10 @@ class Kernel:
         self.database = self._core(DatabaseConfig)
         self.cluster = self._core(settings.Cluster)
         self.base_url, self.issuer, wrong = base_and_issuer(self.server)
+        if not self.base_url and not {("server", "base_url"), ("server", "issuer")}.isdisjoint(self.binder.refused):
+            wrong = []  # it is there, and the report says already what is wrong with it
         mislabelled = _cluster_problems(self.cluster)
-        problems += [*wrong, *mislabelled, *self._listener_problems()]
+        problems += [*wrong, *mislabelled, *self._database_problems(), *self._listener_problems()]
         self.node_id = settings.Cluster().node_id if mislabelled else self.cluster.node_id
         self.state_dir: Path = state_folder(self.database.url)
         self._tools()
@@ -132,22 +136,44 @@ class Kernel:
         self._factories: dict[ServiceKey[Any], Any] = {}
         self._made: dict[ServiceKey[Any], object] = {}
 
+    def _database_problems(self) -> list[str]:
+        try:
+            check_url(self.database.url)
+        except StartProblem as problem:
+            return list(problem.messages)
+        return []
+
     def _listener_problems(self) -> list[str]:
-        """What is wrong with addresses and proxies, so that check-config knows it too."""
+        """What is wrong with addresses, TLS files and proxies, so that check-config knows it too."""
+        self.listeners: list[ListenerConfig] = []
         problems: list[str] = []
-        listeners: list[tuple[ListenerName, str]] = [("main", self.server.listen)]
+        sections: list[tuple[ListenerName, str, settings.Server | settings.Admin]] = [("main", "server", self.server)]
         if admin := self.admin():
-            listeners.append(("admin", admin.listen))
-        for name, address in listeners:
+            sections.append(("admin", "admin", admin))
+            if admin.listen == self.server.listen and not admin.listen.endswith(":0"):
+                problems.append(f"[admin] listen: {admin.listen!r} is the address of [server] listen; choose another")
+        for name, section, chosen in sections:
             try:
-                check_address(ListenerConfig(name, address))
+                check_address(ListenerConfig(name, chosen.listen))
             except StartProblem as problem:
                 problems += problem.messages
+            try:
+                self.listeners.append(ListenerConfig(name, chosen.listen, self._tls(section, chosen)))
+            except StartProblem as problem:
+                problems += [f"[{section}] {message}" for message in problem.messages]
         try:
             TrustedProxies(self.server.trusted_proxies)
         except ValueError as error:
             problems.append(f"[server] trusted_proxies: {error}; expected networks such as 10.0.0.0/8, or unix")
         return problems
+
+    def _tls(self, section: str, chosen: settings.Server | settings.Admin) -> ssl.SSLContext | None:
+        cert, key = chosen.tls_cert_file, chosen.tls_key_file
+        if not {(section, "tls_cert_file"), (section, "tls_key_file")}.isdisjoint(self.binder.refused):
+            return None
+        if (cert is None) != (key is None):
+            raise StartProblem("tls_cert_file and tls_key_file: give both or none")
+        return tls_context(cert, key) if cert and key else None
 
     def _load(self, document: Document) -> list[str]:
         self.binder.declare("core", CORE)
@@ -171,12 +197,14 @@ class Kernel:
     def _find_services(self, hosts: Mapping[str, PluginHost], *, sound: bool) -> list[str]:
         problems: list[str] = []
         provided: dict[str, str] = {}
+        silent = False
         for feature, host in hosts.items():
             try:
                 found = self.hooks.services(feature, host)
             except Exception as error:
                 if sound:
                     raise StartProblem(_failed(feature, "services", error)) from error
+                silent = True
                 continue
             for key, factory in found.items():
                 first = provided.setdefault(key.name, feature)
@@ -186,7 +214,8 @@ class Kernel:
                     )
                 self._factories[key] = factory
         self.order, wrong = start_order(self.hooks.instances, provided)
-        return problems + wrong
+        # Who provides what cannot be told while a plugin did not say.
+        return problems if silent else problems + wrong
 
     def _assemble(self) -> list[str]:
         problems: list[str] = []
@@ -205,13 +234,14 @@ class Kernel:
         owned += [("core", route) for route in self.health.routes()]
         self.routes: list[Route] = [route for _, route in owned]
         schemes = self.registry.of(AuthScheme)
+        self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
         problems += check_routes(self.routes, [feature for feature, _ in owned], {one.rule: one for one in schemes.values()})
         problems += self._permission_problems(owned)
         problems += [problem for _, problem in self._collect("verify")]
         return problems
 
     def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
-        declared = {one.name for _, one in self._collect("permissions", with_host=False)}
+        declared = {one.name for one in self.permissions}
         return [
             f"plugin {feature!r}: route {route.method} {route.path} asks for the permission {route.auth.name!r}, which no plugin declares"
             for feature, route in owned

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
-from greatseal.api.declarations import CheckResult
+from greatseal.api.declarations import CheckResult, PermissionName
 from greatseal.api.keys import Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
@@ -113,6 +113,9 @@ class PluginHost:
 
     def plugins(self) -> Sequence[str]:
         return list(self._kernel.plugins)
+
+    def permissions(self) -> Sequence[PermissionName]:
+        return self._kernel.permissions
 
     def nodes(self) -> Sequence[NodeInfo]:
         return [self._kernel.this_node()]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
-from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
@@ -37,6 +37,7 @@ POINTS = (
     Point("directories", Directory, lambda one: one.name),
     Point("claims", ClaimsProvider, lambda one: one.name),
     Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),
+    Point("client_fields", ClientField, lambda one: one.name),
     Point("client_resolvers", ClientResolver, lambda one: one.name),
     Point("grants", Grant, lambda one: one.grant_type),
     Point("grant_checks", GrantCheck, lambda one: one.name),

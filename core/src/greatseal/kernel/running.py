@@ -1,7 +1,6 @@
 """Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse (architecture 3, step 7)."""
 
 import asyncio
-import ssl
 import stat
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,10 +14,9 @@ from greatseal.api.problems import StartProblem
 from greatseal.db.database import open_database
 from greatseal.db.migrate import ensure
 from greatseal.http.dispatch import Dispatcher
-from greatseal.http.listeners import ListenerConfig, Listeners, open_listeners, tls_context
+from greatseal.http.listeners import Listeners, open_listeners
 from greatseal.kernel.kernel import Kernel
-from greatseal.keys.cluster import load_cluster_key
-from greatseal.keys.rotation import NodeKeys
+from greatseal.keys.rotation import NodeKeys, first_cluster_key
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -58,19 +56,7 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
         kernel.store.opened = await stack.enter_async_context(
             open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
         )
-        key_file = kernel.cluster.key_file or kernel.state_dir / "cluster.key"
-        keys = NodeKeys(
-            kernel.store,
-            load_cluster_key(key_file, create=True),
-            kernel.clock,
-            kernel.log,
-            blocking=kernel.blocking,
-            file=key_file,
-            metadata=[schema.metadata for schema in kernel.schemas],
-        )
-        keys.follow(kernel.changes)
-        await keys.start()
-        kernel.keys = keys
+        kernel.keys = await _keys(kernel)
         for lifespan in kernel.lifespans:
             await stack.enter_async_context(lifespan.open())
         for document in {one.document for one in kernel.discovery}:
@@ -78,12 +64,20 @@ async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
+async def _keys(kernel: Kernel) -> NodeKeys:
+    """The keys of this node, read and settled."""
+    file = kernel.cluster.key_file or kernel.state_dir / "cluster.key"
+    metadata = [schema.metadata for schema in kernel.schemas]
+    async with first_cluster_key(kernel.store, file, metadata) as key:
+        keys = NodeKeys(kernel.store, key, kernel.clock, kernel.log, blocking=kernel.blocking, file=file, metadata=metadata)
+        keys.follow(kernel.changes)
+        await keys.start()
+    return keys
+
+
 @asynccontextmanager
 async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
-    server, admin = kernel.server, kernel.admin()
-    configs = [ListenerConfig("main", server.listen, _tls("server", server.tls_cert_file, server.tls_key_file))]
-    if admin:
-        configs.append(ListenerConfig("admin", admin.listen, _tls("admin", admin.tls_cert_file, admin.tls_key_file)))
+    server = kernel.server
     schemes = {scheme.rule: scheme for scheme in kernel.registry.of(AuthScheme).values()}
     names: Sequence[ListenerName] = ("main", "admin")
     dispatchers = {
@@ -97,14 +91,8 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
         )
         for name in names
     }
-    async with open_listeners(configs, dispatchers, log=kernel.log) as listeners:
+    async with open_listeners(kernel.listeners, dispatchers, log=kernel.log) as listeners:
         yield listeners
-
-
-def _tls(section: str, cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    if (cert is None) != (key is None):
-        raise StartProblem(f"[{section}] tls_cert_file and tls_key_file: give both or none")
-    return tls_context(cert, key) if cert and key else None
 
 
 def _make_state_dir(path: Path) -> None:

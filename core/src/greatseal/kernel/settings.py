@@ -1,8 +1,12 @@
 """The configuration keys of the kernel itself."""
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+
+BodyBytes = Annotated[int, msgspec.Meta(ge=16_384, le=16_777_216)]
+"""ACME sends a certificate request in base64url twice: one with an ML-DSA-87 key takes 14 kB. A body is held in memory as a whole."""
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +26,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Networks (CIDR) of reverse proxies whose X-Forwarded-For is believed."""
     realm: str | None = None
     """Kerberos-style realm of users; the host of the base URL in upper case when left out."""
-    max_body_bytes: int = 65536
-    """The largest request body."""
+    max_body_bytes: BodyBytes = 65536
+    """The largest request body: 16 kB, which ACME needs, to 16 MB."""
 
 
 class Admin(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal.keys.files import KeyFileProblem, create_private, read_private, replace_private
 
-__all__ = ["SIZE", "ClusterKey", "KeyFileProblem", "load_cluster_key", "store_cluster_key"]
+__all__ = ["SIZE", "ClusterKey", "KeyFileProblem", "create_cluster_key", "load_cluster_key", "store_cluster_key"]
 
 _MARK = "greatseal-cluster-key-1"
 SIZE = 32
@@ -33,17 +33,36 @@ class ClusterKey(msgspec.Struct, frozen=True):
         return f"ClusterKey({self.key_id})"
 
 
-def load_cluster_key(path: Path, *, create: bool) -> ClusterKey:
-    """Read the cluster key file; with ``create`` it is made when absent. Raises KeyFileProblem with one clear line."""
+def load_cluster_key(path: Path, *, create: bool, needed: str | None = None) -> ClusterKey:
+    """Read the cluster key file; with ``create`` it is made when absent. Raises KeyFileProblem with one clear line.
+
+    ``needed`` is the id of the key that the database is sealed under, where that is known.
+    """
+    if create:
+        create_cluster_key(path)
     try:
-        if create and not path.exists():
-            # Another process may be quicker: then its key counts.
-            create_private(path, _text((ClusterKey.generate(),)))
         return _parsed(path, read_private(path))
     except FileNotFoundError:
-        raise KeyFileProblem(f"{path}: there is no cluster key file; copy it from another node or from the backup") from None
+        sealed = f", and the database is sealed under the cluster key {needed}" if needed else ""
+        raise KeyFileProblem(
+            f"{path}: there is no cluster key file{sealed}; restore it from the backup, or copy it from another node"
+        ) from None
     except OSError as error:
-        raise KeyFileProblem(f"{path}: the cluster key file cannot be used: {error.strerror}") from None
+        raise _unusable(path, error) from None
+
+
+def create_cluster_key(path: Path) -> bool:
+    """Make the file with a new key; False when there is one, perhaps since another process was quicker: then its key counts."""
+    try:
+        return not path.exists() and create_private(path, _text((ClusterKey.generate(),)))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> KeyFileProblem:
+    return KeyFileProblem(f"{path}: the cluster key file cannot be used: {error.strerror}")
 
 
 def store_cluster_key(path: Path, key: ClusterKey) -> None:

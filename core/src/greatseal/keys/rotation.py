@@ -1,7 +1,8 @@
 """The cluster key in force, and its rotation: every sealed column is sealed again (cluster reference 7)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Container, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,11 +17,15 @@ from greatseal.api.store import Database, Tx
 from greatseal.db.core_tables import CLUSTER_KEY, cluster_key
 from greatseal.db.tables import Collection, Sealed, State, param
 from greatseal.host import Blocking, Clock
-from greatseal.keys.cluster import SIZE, ClusterKey, store_cluster_key
+from greatseal.keys.cluster import SIZE, ClusterKey, create_cluster_key, load_cluster_key, store_cluster_key
 from greatseal.keys.ring import KeyRings
 from greatseal.keys.sealed import Sealer, sealed_under
 
 _IN_FORCE = select(cluster_key)
+
+
+class NotHeld(StartProblem):
+    """The file does not hold the cluster key in force."""
 
 
 class SettlingDatabase(Database, Protocol):
@@ -108,20 +113,25 @@ class NodeKeys(KeyRings):
         self._key, self._in_force, self.sealer = key, info, Sealer(key)
 
     async def _settle(self) -> None:
+        held = {str(one.key_id): one for one in (self._key, *self._key.others)}
         info = await self.db.read(_in_force)
         if info is None:
-            info = await self.db.write(_first_in_force, str(self._key.key_id))
-        held = {str(one.key_id): one for one in (self._key, *self._key.others)}
-        key = held.pop(info.key_id, None)
-        if key is None:
-            raise StartProblem(
-                f"{self._file}: the database is sealed under the cluster key {info.key_id}, which this file does not hold; "
-                "put back the cluster key file of this database"
-            )
+            first = await self.db.read(_sealed_under, self._columns) or str(self._key.key_id)
+            self._require(first, held)
+            info = await self.db.write(_first_in_force, first)
+        self._require(info.key_id, held)
+        key = held.pop(info.key_id)
         others = tuple(msgspec.structs.replace(one, others=()) for one in held.values())
         self._use(msgspec.structs.replace(key, others=others), info)
         if held:
             await self._finish()
+
+    def _require(self, key_id: str, held: Container[str]) -> None:
+        if key_id not in held:
+            raise NotHeld(
+                f"{self._file}: the database is sealed under the cluster key {key_id}, which this file does not hold; "
+                "put back the cluster key file of this database"
+            )
 
     async def _finish(self) -> None:
         """Seal again what was sealed under another key and stored since, then forget every other key.
@@ -147,6 +157,31 @@ class NodeKeys(KeyRings):
         self._key = key
 
 
+@asynccontextmanager
+async def first_cluster_key(db: Database, file: Path, metadata: Sequence[MetaData]) -> AsyncIterator[ClusterKey]:
+    """The key of the file, which is made when the database has not been sealed yet: a new one would only hide that the right one is lost.
+
+    Inside of it the key is put in force (:meth:`NodeKeys.start`). Where another node with a file of its own is quicker, nothing was ever
+    sealed under the one that was made here, and it goes.
+    """
+    # Asked before the file is looked for: whoever puts the first key in force has made its file before.
+    needed = await db.read(needed_key, sealed_columns(metadata))
+    made = needed is None and await asyncio.to_thread(create_cluster_key, file)
+    key = await asyncio.to_thread(load_cluster_key, file, create=False, needed=needed)
+    try:
+        yield key
+    except NotHeld:
+        if made:
+            await asyncio.to_thread(file.unlink, missing_ok=True)
+        raise
+
+
+def needed_key(tx: Tx, columns: Sequence[Column[Any]]) -> str | None:
+    """The id of the cluster key without which this database is of no use; None while nothing is sealed."""
+    info = _in_force(tx)
+    return info.key_id if info else _sealed_under(tx, columns)
+
+
 def sealed_columns(metadata: Sequence[MetaData]) -> list[Column[Any]]:
     """Every column declared :class:`greatseal.db.tables.Sealed`."""
     return [column for one in metadata for table in one.sorted_tables for column in table.columns if isinstance(column.type, Sealed)]
@@ -160,6 +195,15 @@ async def reseal(db: Database, sealer: Sealer, columns: Sequence[Column[Any]]) -
 def _in_force(tx: Tx) -> ClusterKeyInfo | None:
     row = tx.one(_IN_FORCE)
     return None if row is None else ClusterKeyInfo(key_id=row.key_id, rotated_at=row.rotated_at)
+
+
+def _sealed_under(tx: Tx, columns: Sequence[Column[Any]]) -> str | None:
+    """The id of a cluster key that something is sealed under: one that a release without ``core_cluster_key`` put in force."""
+    for column in columns:
+        row = tx.one(select(column).where(column.is_not(None)).limit(1))
+        if row is not None and (found := sealed_under(bytes(getattr(row, column.name)))):
+            return str(found)
+    return None
 
 
 def _first_in_force(tx: Tx, key_id: str) -> ClusterKeyInfo:

@@ -121,10 +121,11 @@ class SoftwareSigner:
 def info_of(key: PrivateKey, *, purpose: str, created_at: int) -> KeyInfo:
     """The record of an active key; its kid is the RFC 7638 thumbprint. Raises ValueError for a key type that is not offered."""
     public = key.public_key()
+    algorithm = algorithm_of(public)  # first: it names the key types that are possible
     return KeyInfo(
         kid=thumbprint_of(public),
         purpose=purpose,
-        algorithm=algorithm_of(public),
+        algorithm=algorithm,
         state="active",
         created_at=created_at,
         spki=public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),

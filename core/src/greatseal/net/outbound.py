@@ -348,6 +348,8 @@ def _reason(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be what it made of a part of a head
         return "Server disconnected"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the body ended early"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     if isinstance(error, HttpProcessingError):

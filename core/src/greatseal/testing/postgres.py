@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
@@ -27,7 +28,7 @@ SETTINGS = {
 
 
 def absent(package: str) -> None:
-    """Skip the test for want of a Debian package; fail it where everything has to be there."""
+    """Skip the test for want of a package; fail it where everything has to be there."""
     if os.environ.get("CI"):
         pytest.fail(f"{package} is not installed")
     pytest.skip(f"{package} is not installed")
@@ -125,6 +126,8 @@ def postgres_cluster() -> Iterator[Cluster]:
     if binaries is None:
         absent("postgresql")
     assert binaries is not None
+    if find_spec("psycopg") is None:
+        absent("psycopg (pip install 'greatseal[postgres]')")
     # A short path: a Unix socket's has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="gs-pg-", dir="/tmp") as folder:
         cluster = Cluster(binaries, Path(folder))

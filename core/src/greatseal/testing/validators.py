@@ -76,7 +76,7 @@ class ChallengeValidatorContract(ABC):
 
         class TestFinger01(ChallengeValidatorContract):
             def validator(self, port):
-                return Finger01(FakeResolver(loopback=True), Settings(port=port, allow_private_ips=True))
+                return Finger01(FakeResolver(loopback=True), Settings(port=port, allow_private=True))
 
             async def answer(self, attempt, reader, writer):
                 await reader.readline()
@@ -87,6 +87,8 @@ class ChallengeValidatorContract(ABC):
 
     identifier: ClassVar[Identifier | None] = None
     """What the attempts name; by default ``a.example``, ``127.0.0.1`` or ``someone@a.example``."""
+    kept: ClassVar[Any] = None
+    """What ``create`` or ``accept`` would have returned: the attempts carry it as ``kept``."""
     verdict: ClassVar[Verdict] = VALID
     """What a right answer leads to; WAIT for validators whose answer comes another way."""
 
@@ -113,7 +115,7 @@ class ChallengeValidatorContract(ABC):
             yield Peer(self.validator(port), reached)
 
     def _handler(self, conduct: Conduct) -> "Handler":
-        attempt = attempt_for(self.validator(1), self.identifier)
+        attempt = self._attempt(self.validator(1))
 
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             match conduct:
@@ -131,7 +133,13 @@ class ChallengeValidatorContract(ABC):
 
     async def _validate(self, peer: Peer) -> Verdict:
         async with asyncio.timeout(peer.validator.deadline):
-            return await peer.validator.validate(attempt_for(peer.validator, self.identifier))
+            found: object = await peer.validator.validate(self._attempt(peer.validator))
+        # Whatever else it is, also the None of a forgotten return, the service takes for a fault of the validator.
+        assert isinstance(found, Verdict), f"validate returned {found!r}; it returns VALID or WAIT, or raises a Problem"
+        return found
+
+    def _attempt(self, validator: ChallengeValidator) -> Attempt:
+        return attempt_for(validator, self.identifier, kept=self.kept)
 
     def test_declares_itself(self) -> None:
         validator = self.validator(1)
@@ -143,10 +151,11 @@ class ChallengeValidatorContract(ABC):
         assert isinstance(validator.wildcard, bool)
         assert not validator.wildcard or "dns" in validator.identifier_types
         assert validator.deadline > 0
+        assert self.kept is None or isinstance(self.kept, validator.kept_as or ()), "kept is no kept_as of the validator"
 
     def test_members_are_json_and_stable(self) -> None:
         validator = self.validator(1)
-        challenge = attempt_for(validator, self.identifier).challenge
+        challenge = self._attempt(validator).challenge
 
         members = validator.members(challenge)
 

@@ -1,0 +1,193 @@
+"""From a table of a configuration file to a Struct: every mistake in it, by its key, once."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+from greatseal.api.declarations import Secret
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
+_WRONG = (msgspec.ValidationError, ValueError)
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """What a table says. ``value`` leaves out what is wrong, and is None where nothing can stand without it."""
+
+    value: msgspec.Struct | None
+    problems: list[str]
+    refused: frozenset[str]
+    """The keys that are there and wrong."""
+
+
+def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: str) -> Decoded:
+    """The Struct of a table; ``where`` is how problems call the table."""
+    problems: list[str] = []
+    given: dict[str, object] = {}
+    refused: set[str] = set()
+    for field in msgspec.structs.fields(struct):
+        key = field.encode_name
+        if key not in table:
+            if field.required:
+                problems.append(f"{where} {key}: must be given")
+            continue
+        try:
+            given[field.name] = _converted(table[key], field.type)
+        except _WRONG as error:
+            refused.add(key)
+            faults = _faults(error, table[key], field.type)
+            problems += [f"{where} {key}{place}: {reason}" for place, reason in faults]
+    value, wrong = _made(struct, given, refused)
+    return Decoded(value, problems + [f"{where} {problem}" for problem in wrong], frozenset(refused))
+
+
+def dotted(key: str) -> str:
+    """The key as it stands in a dotted name of TOML: quoted unless it is a bare one."""
+    return key if _BARE.fullmatch(key) else json.dumps(key)
+
+
+def shown(value: object) -> str:
+    """What kind of thing a file has there."""
+    names = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a table", float: "a number"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _made(struct: type[msgspec.Struct], given: Mapping[str, object], refused: set[str]) -> tuple[msgspec.Struct | None, list[str]]:
+    """The Struct of the values that are right, and what its own rules (``__post_init__``) say of them.
+
+    A rule may stop at the first mistake, so it is asked again without the values that it named. What it then says of a key that was
+    left out is no news.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    values, absent, problems = dict(given), set(refused), list[str]()
+    while all(field.name in values for field in fields.values() if field.required):
+        try:
+            return struct(**values), problems
+        except ValueError as error:
+            told = _apart(str(error), fields)
+        problems += [one for one in told if absent.isdisjoint(_WORD.findall(one))]
+        named = {word.group() for one in told if (word := _WORD.match(one))}
+        culprits = {key for key in named & fields.keys() if fields[key].name in values}
+        if not culprits:
+            break
+        absent |= culprits
+        for key in culprits:
+            del values[fields[key].name]
+    return None, problems
+
+
+def _apart(text: str, keys: Mapping[str, object]) -> list[str]:
+    """The problems that a Struct told as one: each begins with its key."""
+    names = "|".join(map(re.escape, keys))
+    return re.split(rf"; (?=(?:{names}): )", text)
+
+
+def _faults(error: Exception, value: object, kind: Any, place: str = "") -> list[tuple[str, str]]:
+    """What is wrong with a value that ``error`` speaks of: the place inside of it, as ``.key`` or ``[0]``, and the reason."""
+    faults: list[tuple[str, str]] = []
+    for step, part, of in _parts(value, kind):
+        try:
+            _converted(part, of)
+        except _WRONG as inner:
+            faults += _faults(inner, part, of, place + step)
+    faults += [(f"{place}.{key}", "must be given") for key in _missing(value, kind)]
+    return faults or [(place, _reason(error, value))]
+
+
+def _converted(value: object, kind: Any) -> object:
+    return msgspec.convert(value, kind, strict=True, dec_hook=_decode_hook)
+
+
+def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
+    """The values inside of a value, each with its step and the type that it should have."""
+    for one in _alternatives(kind):
+        origin, arguments = get_origin(one) or one, get_args(one)
+        match value:
+            case dict() if _is(origin, msgspec.Struct):
+                fields = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
+                yield from ((f".{key}", part, fields[key]) for key, part in value.items() if key in fields)
+            case dict() if _is(origin, Mapping) and len(arguments) == 2:
+                yield from ((f".{dotted(key)}", part, arguments[1]) for key, part in value.items())
+            case list() if _is(origin, tuple) and arguments[1:] != (...,):
+                continue
+            case list() if _is(origin, (Sequence, set, frozenset)) and arguments:
+                yield from ((f"[{number}]", part, arguments[0]) for number, part in enumerate(value))
+
+
+def _missing(value: object, kind: Any) -> list[str]:
+    for one in _alternatives(kind):
+        if isinstance(value, dict) and _is(one, msgspec.Struct):
+            return [field.encode_name for field in msgspec.structs.fields(one) if field.required and field.encode_name not in value]
+    return []
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """The type, or each of a union, without what is only annotated."""
+    if get_origin(kind) is Annotated:
+        return _alternatives(get_args(kind)[0])
+    if get_origin(kind) in {Union, UnionType}:
+        return [one for alternative in get_args(kind) for one in _alternatives(alternative)]
+    return [kind]
+
+
+def _is(kind: Any, wanted: Any) -> bool:
+    return isinstance(kind, type) and kind is not str and issubclass(kind, wanted)
+
+
+def _decode_hook(kind: type, value: object) -> object:
+    if kind is Path:
+        if isinstance(value, str) and value:
+            return Path(value)
+        raise ValueError(f"Expected a path, got {shown(value)}")
+    if kind is Secret:
+        return Secret(_secret(value))
+    raise NotImplementedError(kind)
+
+
+def _secret(value: object) -> str:
+    match value:
+        case str() if value:
+            return value
+        case {"file": str(name), **rest} if not rest:
+            try:
+                return Path(name).read_text(encoding="utf-8").rstrip("\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ValueError(f"the secret's file {name} cannot be read: {error}") from None
+        case {"env": str(name), **rest} if not rest:
+            if found := os.environ.get(name):
+                return found
+            raise ValueError(f"the environment variable {name} of the secret is not set")
+        case _:
+            raise ValueError('Expected a string, { file = "..." } or { env = "..." }')
+
+
+_NAMES = {
+    "str": "a string",
+    "int": "an integer",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "float": "a number",
+}
+_TYPES = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
+
+
+def _reason(error: Exception, value: object) -> str:
+    """The sentence of msgspec, in the words of a configuration file; of a number out of bounds also what was found."""
+    text = str(error)
+    bounded = isinstance(value, int | float) and re.search(r"` [<>]=? ", text)
+    text = _TYPES.sub(_named, text)
+    return text[:1].lower() + text[1:] + (f", found {value}" if bounded else "")
+
+
+def _named(types: re.Match[str]) -> str:
+    names = types[1].split(" | ")
+    if not set(names) <= {*_NAMES, "null"}:  # the name of a key
+        return types[0]
+    return " or ".join(_NAMES[name] for name in names if name != "null") or "nothing"
