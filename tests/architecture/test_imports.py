@@ -88,7 +88,7 @@ def test_the_tests_of_a_plugin_use_the_public_api_and_the_testing_kit():
 
 NOT_FOR_A_CA = {
     "alembic", "argon2", "certbot", "gssapi", "hypothesis", "jinja2", "josepy", "ldap3", "mako", "nats", "psycopg", "psycopg_pool",
-    "pytest", "requests", "setuptools", "sphinx", "sqlalchemy.orm", "webauthn",
+    "pytest", "regex", "requests", "setuptools", "sphinx", "sqlalchemy.orm", "webauthn",
 }  # fmt: skip
 """Modules that a start of config/ca.toml must not import, once its schema is right: each costs start time and memory."""
 

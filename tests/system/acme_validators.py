@@ -45,7 +45,7 @@ class Gated(ChallengeValidator):
 
 
 class Failing(ChallengeValidator):
-    """Fails as the name says: ``oserror.localhost``, ``bug.localhost``, ``slow.localhost``, ``start.localhost``, ``problem.localhost``."""
+    """Fails as the name says, for example ``oserror.localhost``; its challenge objects claim what is not its own to say."""
 
     type = "fail-01"
     identifier_types = frozenset({"dns"})
@@ -54,9 +54,13 @@ class Failing(ChallengeValidator):
     def __init__(self) -> None:
         self.tried = 0
 
-    async def start(self, attempt: Attempt) -> None:
+    def members(self, challenge: Challenge) -> dict[str, object]:
+        return {"token": challenge.token, "status": "valid", "url": "https://elsewhere.example/", "validated": "long ago", "error": {}}
+
+    async def start(self, attempt: Attempt) -> bool:  # type: ignore[override]  # a third party's, without types
         if attempt.identifier.value == "start.localhost":
             raise IncorrectResponse("the mail could not be sent")
+        return attempt.identifier.value == "started.localhost"
 
     async def validate(self, attempt: Attempt) -> Verdict:
         self.tried += 1
@@ -67,6 +71,19 @@ class Failing(ChallengeValidator):
                 raise KeyError("secret detail")
             case "slow":
                 await asyncio.Event().wait()
+            case "nothing":
+                return None  # type: ignore[return-value]
+            case "false":
+                return False  # type: ignore[return-value]
+            case "cancelled":
+                part = asyncio.ensure_future(asyncio.sleep(3600))
+                part.cancel()
+                await part
+            case "quits":
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await asyncio.sleep(3600)
         raise IncorrectResponse("found nothing")
 
 

@@ -128,6 +128,10 @@ async def test_ca_003_ca_022_ca_025_ca_086_ca_089_ca_091_a_failed_probe_makes_al
         ("bug.localhost", "serverInternal", "incident"),
         ("problem.localhost", "incorrectResponse", "found nothing"),
         ("start.localhost", "incorrectResponse", "mail"),
+        ("started.localhost", "incorrectResponse", "found nothing"),
+        ("nothing.localhost", "serverInternal", "incident"),
+        ("false.localhost", "serverInternal", "incident"),
+        ("cancelled.localhost", "serverInternal", "incident"),
     ],
 )
 async def test_ca_207_what_a_validator_raises_becomes_a_problem(lab, name, error, detail):

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
@@ -13,6 +14,7 @@ from system.acme_client import Responder, Site, acme_site, b64url, csr_for, even
 from system.acme_validators import Gate, installed
 
 from greatseal.api.services import CHALLENGES
+from greatseal.clock import FakeClock
 from greatseal.testing.service import document, serve
 from greatseal_acme import tables as t
 from greatseal_acme.finalize import FinalizeRequest
@@ -186,6 +188,26 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
     assert decided["status"] == "invalid"
     assert (await client.post(url)).json["status"] == "deactivated"
     assert (await client.post(place)).json["status"] == "invalid"
+
+
+async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_again(start_service, feature, monkeypatch):
+    monkeypatch.setattr("greatseal_acme.validation.IN_FLIGHT", 1)
+    clock = FakeClock(int(time.time()) * 1_000_000)
+    async with acme_site(start_service, feature, clock=clock) as site:
+        client, failing = await site.client(), site.service.kernel.hooks.instances["test-validators"].failing
+        quits, problem = await client.order("quits.localhost"), await client.order("problem.localhost")
+        for made in (quits, problem):
+            challenge = await client.challenge(made.json["authorizations"][0], "fail-01")
+            await client.post(challenge["url"], {})
+        decided = await client.until(problem.location, "pending")
+        waiting = await client.challenge(quits.json["authorizations"][0], "fail-01")
+
+        clock.advance(301)
+        await site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme")).challenges.validations.sweep()
+        await eventually(lambda: failing.tried >= 3)
+
+    assert decided["status"] == "invalid"
+    assert waiting["status"] == "processing"
 
 
 @pytest.mark.parametrize(("type", "name", "end"), [("gate-01", "a.localhost", "ready"), ("fail-01", "problem.localhost", "invalid")])

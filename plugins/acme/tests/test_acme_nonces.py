@@ -3,6 +3,7 @@
 import base64
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,6 +87,15 @@ def test_a_changed_nonce_is_refused(at, character):
     changed = nonce[:at] + character + nonce[at + 1 :]
 
     assert changed == nonce or nonces.read(changed) is None
+
+
+@pytest.mark.parametrize(("ours", "other"), ["-+", "_/"])
+def test_the_other_base64_alphabet_is_no_nonce(ours, other):
+    nonces, _ = made()
+    nonce = next(nonce for nonce in (nonces.issue() for _ in range(10_000)) if ours in nonce)
+
+    assert nonces.read(nonce) is not None
+    assert nonces.read(nonce.replace(ours, other)) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(["issue", "use"]), st.integers(0, 100)), max_size=200))

@@ -41,6 +41,9 @@ class Profiles:
     def profile(self, requested: str | None, ca_id: str | None = None) -> Profile:
         return Profile(id="default", description="", issue_as="x509", ca_id="default", validity_days=90, eku=("serverAuth",))
 
+    def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
+        """Grants every wish."""
+
 
 class Bench:
     """The parts of the service over a database, without HTTP, CA and queue."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from sqlalchemy import select
@@ -319,6 +319,43 @@ async def test_a_chain_in_the_wrong_order_or_without_root_is_refused(tmp_path, b
     other = brought.certificate("other", "other")
     brought.write(brought.issuing, other)
     assert "CN=issuing was not issued by CN=other" in await refusal(brought.config(tmp_path))
+
+
+def with_sha1(certificate: x509.Certificate) -> x509.Certificate:
+    """As old tools signed it, at least by name: nothing here makes SHA-1 signatures any more."""
+    sha256_with_rsa = bytes.fromhex("06092a864886f70d01010b")
+    der = certificate.public_bytes(Encoding.DER)
+    assert der.count(sha256_with_rsa) == 2
+    return x509.load_der_x509_certificate(der.replace(sha256_with_rsa, sha256_with_rsa[:-1] + b"\x05"))
+
+
+async def test_how_an_old_root_signed_itself_is_not_looked_at_and_sha_1_below_it_is_refused(tmp_path, brought):
+    brought.keys["root"] = rsa.generate_private_key(65537, 2048)
+    root, issuing = brought.certificate("root", "root"), brought.certificate("issuing", "root")
+    brought.write(issuing, with_sha1(root))
+    async with serve(brought.config(tmp_path)) as service:  # RFC 5280 s6.1.1: a trust anchor is a name and a key
+        assert len(chain(service)) == 2
+
+    brought.write(with_sha1(issuing), root)
+    detail = await refusal(brought.config(tmp_path))
+    assert "the signature of CN=issuing by CN=root cannot be checked" in detail
+    assert "sha1, 1.2.840.113549.1.1.5" in detail
+
+
+async def test_a_last_certificate_that_is_no_ca_is_refused(tmp_path, brought):
+    brought.write(brought.issuing, brought.certificate("root", "root", ca=False))
+
+    assert "CN=root: is no CA certificate" in await refusal(brought.config(tmp_path))
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256K1(), ec.SECP521R1()], ids=lambda curve: curve.name)
+async def test_a_key_of_a_type_that_no_ca_has_is_refused_with_those_that_are_possible(tmp_path, brought, curve):
+    brought.keys["issuing"] = ec.generate_private_key(curve)
+    brought.write_key("issuing")
+    brought.write(brought.certificate("issuing", "root"), brought.root)
+
+    detail = await refusal(brought.config(tmp_path))
+    assert "the key is none of ec:P-256, ec:P-384, " in detail
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])

@@ -16,7 +16,7 @@ from pkilint.pkix import certificate as pkix
 from pkilint.pkix import extension, name
 from pkilint.validation import ValidationFindingSeverity
 
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.testing import FakeClock
 from greatseal_ca.validity import SECOND, Window, public_cap
 
@@ -300,6 +300,17 @@ def test_what_was_granted_to_the_order_is_still_granted_half_a_day_later(wish, l
     assert end - begin <= 90 * DAY * SECOND
     for asked, got in zip(moments(*wish), (begin, end), strict=True):
         assert asked in {None, got}
+
+
+@pytest.mark.parametrize("wish", [(None, None), (-301, None), (None, DAY)])
+def test_a_ca_that_ended_is_not_the_clients_fault(wish):
+    ended = Window((NOW - 100 * DAY) * SECOND, NOW * SECOND, capped=False)
+
+    for step in (ended.check, ended.choose):
+        with pytest.raises(Unavailable) as refused:
+            step(90, *moments(*wish), NOW * SECOND)
+        assert "2026-09-21" in refused.value.cause
+        assert "2026" not in refused.value.detail
 
 
 def test_a_certificate_never_outlives_its_issuer():

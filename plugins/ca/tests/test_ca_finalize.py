@@ -1,5 +1,6 @@
 """What a profile asks at finalization: identifier patterns and the authorization hook (rulings R60, R61; security row S143)."""
 
+import asyncio
 import json
 import os
 import time
@@ -70,6 +71,47 @@ async def test_r61_any_asks_for_one_identifier_alone(with_patterns):
 
     await check(desk, PATTERNS, "a.example.com", "b.example.com")
     await denied(desk, PATTERNS, "b.example.com")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [(r"(([a-z0-9]+-?)+[.])+corp[.]test", "a" * 60), (r"(?:[a-z]|[a-z]{2})+[.]corp[.]test", f"{'x' * 60}.corp.test.test")],
+)
+async def test_a_pattern_that_takes_for_ever_refuses_and_lets_the_service_live(with_patterns, pattern, name):
+    desk = await with_patterns(pattern)
+
+    began = time.monotonic()
+    assert await denied(desk, PATTERNS, *[name] * 100) == f"{PATTERNS}: profile p is not for dns:{name}"
+    assert time.monotonic() - began < 5
+
+
+async def test_a_pattern_that_takes_too_long_is_named_in_the_log(with_patterns, capfd):
+    desk = await with_patterns(r"a\.example", r"(?:[a-z]|[a-z]{2})+\.corp\.test", match="any")
+
+    await check(desk, PATTERNS, f"{'x' * 60}.corp.test.test", "a.example")
+    said = [line for line in "".join(capfd.readouterr()).splitlines() if "too long" in line]
+
+    assert len(said) == 1
+    assert "(?:[a-z]|[a-z]{2})+" in said[0]
+    assert "profile" in said[0]
+    assert "xxxx" not in said[0]
+
+
+async def test_the_loop_runs_between_the_identifiers(with_patterns):
+    desk = await with_patterns(r"(?:[a-z]|[a-z]{2})+\.corp\.test", match="any")
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    meanwhile = asyncio.create_task(others())
+    await denied(desk, PATTERNS, *[f"{'x' * 60}.corp.test.test"] * 5)
+    meanwhile.cancel()
+
+    assert turns >= 5
 
 
 async def test_wildcards_are_matched_with_their_prefix(with_patterns):

@@ -55,6 +55,7 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
         ({"eku": ["2.5.29.37.0"]}, "[profiles.p] eku: 2.5.29.37.0 is for the CA itself"),
         ({"eku": ["9.9"]}, "[profiles.p] eku: '9.9' is unknown"),
         ({"allowed_identifier_patterns": ["ok", "(["]}, "[profiles.p] allowed_identifier_patterns: '([' is no regular expression"),
+        ({"allowed_identifier_patterns": ["(?a)(?u)x"]}, "[profiles.p] allowed_identifier_patterns: '(?a)(?u)x' is no regular expression"),
         ({"auth_hook": "/nowhere/hook"}, "[profiles.p] auth_hook: /nowhere/hook is no file"),
         ({"identifier_match": "some"}, "[profiles.p] identifier_match: invalid enum value 'some'"),
         ({"ca_ids": ["other"]}, "[profiles.p] ca_ids: 'other' is no [ca] id; there is default"),

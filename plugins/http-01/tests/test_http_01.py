@@ -162,6 +162,11 @@ def test_a_port_out_of_range_is_refused(port: int) -> None:
         HttpValidation(http_validation_port=port)
 
 
+@pytest.mark.parametrize(("name", "offered"), [("a.example", True), ("onion.example", True), ("a.onion", False), ("b.a.onion", False)])
+def test_onion_names_are_never_looked_up(name: str, offered: bool) -> None:
+    assert allowing_private(80).offers(Identifier("dns", name)) is offered  # RFC 7686 s2
+
+
 def test_wildcards_are_never_proven() -> None:
     assert not Http01.wildcard  # RFC 8555 s8.3 proves one host
 

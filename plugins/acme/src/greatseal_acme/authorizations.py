@@ -17,6 +17,8 @@ from greatseal_acme.protocol.objects import decode, encode, moment_text, not_fou
 from greatseal_acme.protocol.urls import Urls, is_id
 
 ChallengeStatus = Literal["pending", "processing", "valid", "invalid"]
+OUR_MEMBERS = frozenset({"type", "url", "status", "validated", "error"})
+"""Of a challenge object (RFC 8555 s8): a validator has no say in them."""
 
 BY_ID = select(t.authorization).where(t.authorization.c.id == param("id"))
 CHALLENGES_OF = select(t.challenge).where(t.challenge.c.authorization_id == param("id")).order_by(t.challenge.c.type)
@@ -155,7 +157,7 @@ class Authorizations:
             "type": challenge.type,
             "url": self._urls.challenge(challenge.authorization_id, challenge.type),
             "status": challenge.status,
-            **validator.members(challenge),
+            **{name: value for name, value in validator.members(challenge).items() if name not in OUR_MEMBERS},
         }
         if stored.validated_at is not None:
             shown["validated"] = moment_text(stored.validated_at)

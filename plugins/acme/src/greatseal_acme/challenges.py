@@ -118,11 +118,11 @@ class Challenges:
         """The part of the validator that comes before the reply; then the queue has it."""
         validator = self._host.components(ChallengeValidator)[stored.challenge.type]
         started = await guarded(self._host, None, validator.start(attempt_of(stored.challenge, account)))
-        if started is None:
-            self.validations.add(stored.challenge.id, account.id, stored.challenge)
-            return stored
-        await self._host.db.write(self.decide, stored.challenge.id, started)
-        return await self.get(stored.challenge.authorization_id, stored.challenge.type, account)
+        if isinstance(started, Problem):
+            await self._host.db.write(self.decide, stored.challenge.id, started)
+            return await self.get(stored.challenge.authorization_id, stored.challenge.type, account)
+        self.validations.add(stored.challenge.id, account.id, stored.challenge)
+        return stored
 
     def _accept(self, tx: Tx, answer: Answer) -> tuple[StoredChallenge, bool]:
         authorization = self._authorizations.read(tx, answer.authorization_id)

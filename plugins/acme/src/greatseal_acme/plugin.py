@@ -19,6 +19,8 @@ from greatseal_acme.settings import AcmeProfile, AcmeServer, HttpValidation
 from greatseal_acme.tables import SCHEMA
 
 SWEEP_SECONDS = 15.0
+_PRIVILEGED = 1023
+"""Up to here an ordinary user cannot listen."""
 
 
 class Plugin:
@@ -101,10 +103,12 @@ class Plugin:
 
     @hookimpl
     def welcome(self, host: Host) -> Sequence[Welcome]:
-        base = urlsplit(host.base_url)
-        if base.scheme != "http":  # plain http is for loopback alone
+        http_01 = host.settings(HttpValidation)
+        port = http_01.http_validation_port
+        # Only where the lines work: plain http is for loopback alone, and so is hello.localhost, which must be allowed to be asked.
+        works = "http-01" in host.components(ChallengeValidator) and http_01.http_validation_allow_private_ips and port > _PRIVILEGED
+        if urlsplit(host.base_url).scheme != "http" or not works:
             return []
-        port = host.settings(HttpValidation).http_validation_port
         server = self.acme(host).urls.directory
         return [Welcome(title="A certificate", lines=lambda: certbot_lines(server, port, str(host.state_dir / "certbot")))]
 

@@ -33,7 +33,7 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for key in ("order_expiry_secs", "authz_expiry_secs"):
             if getattr(self, key) < 60:
-                raise ValueError(f"{key}: a client needs at least 60 seconds")
+                raise ValueError(f"{key}: {getattr(self, key)}: expected at least 60 seconds, which a client needs")
         for key in ("terms_of_service_url", "website_url"):
             _check_url(key, getattr(self, key))
         off = {"allow_subdomain_auth": False, "account_scope": "server", "star_min_lifetime_secs": None, "star_max_duration_secs": None}
@@ -50,9 +50,10 @@ class AcmeProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpValidation(msgspec.Struct, frozen=True, kw_only=True):
-    """[server], read: the port that the printed certbot line must listen on."""
+    """[server], read: the port that the printed certbot line must listen on, and whether it would be asked there."""
 
     http_validation_port: int = 80
+    http_validation_allow_private_ips: bool = False
 
 
 def _check_url(key: str, value: str | None) -> None:

@@ -72,7 +72,7 @@ class Validations:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.TimerHandle] = set()
         self._began = host.clock.now()
-        self._swept = False
+        self._swept = self._closed = False
 
     def add(self, challenge_id: str, account_id: str, challenge: Challenge | None = None) -> None:
         """Validate as soon as there is room; what is known already is not added again."""
@@ -94,9 +94,9 @@ class Validations:
 
     async def close(self) -> None:
         """End what runs; its rows wait for the next start."""
+        self._closed = True
         for retry in self._retries:
             retry.cancel()
-        self._turns.clear()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -107,7 +107,7 @@ class Validations:
             self._turns.setdefault(account_id)
 
     def _start_some(self) -> None:
-        while self._turns and len(self._tasks) < IN_FLIGHT:
+        while self._turns and len(self._tasks) < IN_FLIGHT and not self._closed:
             account_id = next(iter(self._turns))
             del self._turns[account_id]
             queue = self._waiting[account_id]
@@ -120,16 +120,17 @@ class Validations:
         self._of_account[account_id] += 1
         task = asyncio.create_task(self._run(challenge_id, account_id))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(done, account_id))
+        task.add_done_callback(lambda done: self._ended(done, challenge_id, account_id))
 
-    def _ended(self, task: asyncio.Task[None], account_id: str) -> None:
+    def _ended(self, task: asyncio.Task[None], challenge_id: str, account_id: str) -> None:
         self._tasks.discard(task)
         self._of_account[account_id] -= 1
         if not self._of_account[account_id]:
             del self._of_account[account_id]
-        if not task.cancelled():
-            self._give_turn(account_id)
-            self._start_some()
+        if task.cancelled():  # by a validator, or at the stop: its row is there, and a sweep finds it
+            self._known.pop(challenge_id, None)
+        self._give_turn(account_id)
+        self._start_some()
 
     async def _run(self, challenge_id: str, account_id: str) -> None:
         try:
@@ -167,14 +168,19 @@ class Validations:
         try:
             account = await self._accounts.get(challenge.account_id)
         except Exception as error:  # noqa: BLE001  # an account that cannot be read makes the challenge invalid (CA document)
-            return incident(self._host, "the account of a challenge could not be read", error)
+            return incident(self._host, "the account of a challenge could not be read", exc_info=error)
         if account is None or account.view.status != "valid":
             return Unauthorized("the account is not valid any more")
         validator = self._host.components(ChallengeValidator).get(challenge.type)
         if validator is None:
             return IncorrectResponse(f"the challenge type {challenge.type} is not enabled any more")
         attempt = attempt_of(challenge, account.view)
-        return await guarded(self._host, validator.deadline, validator.validate(attempt))
+        found: object = await guarded(self._host, validator.deadline, validator.validate(attempt))
+        if isinstance(found, Verdict | Problem):
+            return found
+        # Most often None, after a return that was forgotten: nothing was proven.
+        returned = type(found).__name__
+        return incident(self._host, "a validator returned no verdict", validator=validator.type, returned=returned)
 
 
 def attempt_of(challenge: Challenge, account: AccountView) -> Attempt:
@@ -183,7 +189,10 @@ def attempt_of(challenge: Challenge, account: AccountView) -> Attempt:
 
 
 async def guarded(host: Host, deadline: float | None, work: Awaitable[T]) -> T | Problem:
-    """What a validator returns, within its deadline; what it raises as the problem that the client may see."""
+    """What a validator returns, within its deadline; what it raises as the problem that the client may see.
+
+    CancelledError goes on when this task is cancelled; otherwise a task that the validator waited for was.
+    """
     try:
         async with asyncio.timeout(deadline) as limit:
             return await work
@@ -195,14 +204,19 @@ async def guarded(host: Host, deadline: float | None, work: Awaitable[T]) -> T |
         if limit.expired():
             return Connection(f"the validation did not end within {deadline:g} seconds")
         return Connection(f"the validation target could not be reached: {error.strerror or type(error).__name__}")
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return incident(host, "a validator failed", exc_info=error)
     except Exception as error:  # noqa: BLE001  # a third party's validator must not leave a challenge undecided
-        return incident(host, "a validator failed", error)
+        return incident(host, "a validator failed", exc_info=error)
 
 
-def incident(host: Host, what: str, error: Exception) -> Internal:
-    """The problem for a fault of ours; the log has the rest under the same id."""
+def incident(host: Host, what: str, **more: object) -> Internal:
+    """The problem for a fault of ours; the log has ``more`` under the same id."""
     id = secrets.token_hex(8)
-    host.log.error(what, incident=id, exc_info=error)
+    host.log.error(what, incident=id, **more)
     return Internal(f"the validation could not be carried out; incident {id}")
 
 

@@ -5,6 +5,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from cryptography import x509
@@ -27,6 +28,8 @@ from greatseal_ca.authority import Authority, open_root, sign_ca
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import as_datetime
+
+ORDER = "the order is issuing CA first, root last"
 
 
 class Files:
@@ -96,13 +99,12 @@ class Files:
         for certificate in certificates:
             if reason := _unfit(certificate, self.host.clock.now()):
                 raise self._problem(f"{self.cert_file}: {certificate.subject.rfc4514_string()}: {reason}")
-        for child, parent in zip(certificates, [*certificates[1:], certificates[-1]], strict=True):
-            try:
-                child.verify_directly_issued_by(parent)
-            except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-                name, other = child.subject.rfc4514_string(), parent.subject.rfc4514_string()
-                reason = "the root is missing at the end" if child is parent else f"{name} was not issued by {other}, which follows it"
-                raise self._problem(f"{self.cert_file}: {reason}; the order is issuing CA first, root last") from None
+        for child, parent in pairwise(certificates):
+            if reason := _unproven(child, parent):
+                raise self._problem(f"{self.cert_file}: {reason}")
+        # A trust anchor is a name and a key: how it signed itself, maybe with SHA-1, is not looked at (RFC 5280 s6.1.1).
+        if certificates[-1].subject != certificates[-1].issuer:
+            raise self._problem(f"{self.cert_file}: the root is missing at the end; {ORDER}")
 
     def _encryption(self) -> KeySerializationEncryption:
         password = self._password()
@@ -139,6 +141,31 @@ def _unfit(certificate: x509.Certificate, now: int) -> str | None:
     if constraints is None or not constraints.ca or not may_sign:
         return "is no CA certificate (basicConstraints CA:TRUE, keyUsage keyCertSign)"
     return None
+
+
+def _unproven(child: x509.Certificate, parent: x509.Certificate) -> str | None:
+    """Why it is not proven that ``parent``, which follows it, issued ``child``."""
+    name, other = child.subject.rfc4514_string(), parent.subject.rfc4514_string()
+    not_issued = f"{name} was not issued by {other}, which follows it; {ORDER}"
+    if child.issuer != parent.subject:
+        return not_issued
+    try:
+        child.verify_directly_issued_by(parent)
+    except InvalidSignature:
+        return not_issued
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        return f"the signature of {name} by {other} cannot be checked ({_signed_with(child)}): {error}"
+    return None
+
+
+def _signed_with(certificate: x509.Certificate) -> str:
+    """Hash and signature algorithm, as far as they are known."""
+    oid = certificate.signature_algorithm_oid.dotted_string
+    try:
+        known = certificate.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        known = None
+    return f"{known.name}, {oid}" if known else oid
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -70,7 +70,7 @@ class Plugin:
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         settings = self._shared(host).profiles.settings
-        return [IdentifierPatterns(settings), AuthHook(settings, host.scripts)]
+        return [IdentifierPatterns(settings, host.log), AuthHook(settings, host.scripts)]
 
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:

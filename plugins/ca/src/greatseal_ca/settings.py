@@ -94,7 +94,7 @@ class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[profiles.<id>]: one issuing profile. Without any there is one named default."""
 
     allowed_identifier_patterns: tuple[str, ...] = ()
-    """Regular expressions; an identifier must match one in full, as `value` or as `type:value`. Empty allows any."""
+    """Regular expressions; an identifier must match one in full, as `value` or as `type:value`, within 50 ms. Empty allows any."""
     identifier_match: Literal["all", "any"] = "all"
     """Whether all identifiers of an order must match, or any one of them."""
     auth_hook: Path | None = None
@@ -163,9 +163,11 @@ def _file_problems(ca: CaSettings) -> list[str]:
 
 
 def _pattern_problem(pattern: str) -> str | None:
+    import regex  # 15 ms of a start, for those that have patterns
+
     try:
-        re.compile(pattern)
-    except re.error as error:
+        regex.compile(pattern)
+    except (regex.error, ValueError, RecursionError) as error:
         return f"allowed_identifier_patterns: {pattern!r} is no regular expression: {error}"
     return None
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, Unavailable
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -13,6 +13,8 @@ GRACE = 300 * SECOND
 """How far in the past a wished notBefore may be when an order is made."""
 OLDEST = 2 * DAY
 """How far in the past a certificate may begin at all (BR 7.1.2.7: 48 hours): an order may wait a day before it is finalized."""
+RENEWAL_SECONDS = 3600
+"""When clients of a CA that has ended are asked to come again: a person has to renew it."""
 
 # BR 6.3.2 (ballot SC-081v3): from this day on, at most so many days.
 _CAPS = ((datetime(2029, 3, 15, tzinfo=UTC), 47), (datetime(2027, 3, 15, tzinfo=UTC), 100), (datetime(2026, 3, 15, tzinfo=UTC), 200))
@@ -32,7 +34,11 @@ class Window:
         return min(validity_days, public_cap(at)) if self.capped else validity_days
 
     def choose(self, validity_days: int, not_before: int | None, not_after: int | None, now: int) -> tuple[int, int]:
-        """The notBefore and notAfter of a certificate made now. Raises BadRequest where a wish cannot be granted."""
+        """The notBefore and notAfter of a certificate made now.
+
+        Raises BadRequest where a wish cannot be granted, Unavailable where none can: the CA has ended.
+        """
+        self._check_own(now)
         begin = self._begin(validity_days, not_after, now) if not_before is None else _whole(not_before)
         if not_before is not None and begin < now - OLDEST:
             raise BadRequest("notBefore of the order is more than 48 hours ago")
@@ -50,10 +56,17 @@ class Window:
         return max(begin, min(earliest, _whole(now)))
 
     def check(self, validity_days: int, not_before: int | None, not_after: int | None, now: int) -> None:
-        """Whether a new order's wishes can be granted. Raises BadRequest."""
+        """Whether a new order's wishes can be granted. Raises as :meth:`choose` does."""
+        self._check_own(now)
         if not_before is not None and not_before < now - GRACE:
             raise BadRequest("notBefore is in the past")
         self.choose(validity_days, not_before, not_after, now)
+
+    def _check_own(self, now: int) -> None:
+        if self.end <= now:
+            ended = as_datetime(self.end)
+            cause = f"a certificate of the CA's chain ended on {ended:%Y-%m-%d}; renew it"
+            raise Unavailable("the CA cannot issue certificates now", cause=cause, retry_after=RENEWAL_SECONDS)
 
     def _check(self, begin: int, end: int, longest: int, now: int) -> None:
         if end <= max(begin, now):

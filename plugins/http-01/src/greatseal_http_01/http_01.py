@@ -20,6 +20,10 @@ class Http01(ChallengeValidator):
         self.policy = AddressPolicy(allow_private=settings.http_validation_allow_private_ips)
         self.ports = None if self.policy.allow_private else {80, 443, self.port}  # ruling R47
 
+    def offers(self, identifier: Identifier) -> bool:
+        """Not for onion names: DNS must never be asked for them (RFC 7686 s2), and there is no way over Tor here."""
+        return not identifier.value.endswith(".onion")
+
     async def validate(self, attempt: Attempt) -> Verdict:
         url = f"http://{self.authority(attempt.identifier)}/.well-known/acme-challenge/{attempt.token}"
         found = await fetch(url, resolver=self.resolver, policy=self.policy, ports=self.ports, tls=False)

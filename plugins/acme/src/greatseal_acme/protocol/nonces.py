@@ -50,7 +50,8 @@ class Nonces:
 
     def read(self, nonce: str) -> int | None:
         """The counter of a nonce that is ours, fresh and not used; None otherwise. Uses nothing up."""
-        if len(nonce) != _TEXT_LENGTH or not nonce.isascii():
+        # The decoder takes the other alphabet as well.
+        if len(nonce) != _TEXT_LENGTH or not nonce.isascii() or "+" in nonce or "/" in nonce:
             return None
         try:
             raw = base64.b64decode(nonce, b"-_", validate=True)

@@ -1,0 +1,37 @@
+"""The line for certbot is printed where it works, and nowhere else."""
+
+import pytest
+
+from greatseal.testing.service import Kernel, document
+
+WORKS = {"http_validation_allow_private_ips": True, "http_validation_port": 5002}
+
+
+def lines(folder, enabled, server):
+    kernel = Kernel(document(folder, enabled, server=server))
+    return [line for one in kernel.welcomes if one.title == "A certificate" for line in one.lines()]
+
+
+def test_a_server_for_trying_out_prints_lines_to_paste(tmp_path):
+    order, renew = lines(tmp_path, ["ca", "acme", "resolver", "http-01"], WORKS)
+
+    assert "--http-01-port 5002 " in order
+    assert order.startswith("certbot certonly --standalone ")
+    assert renew.startswith("certbot renew ")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"http_validation_allow_private_ips": False},
+        {"http_validation_port": 80},
+        {"http_validation_port": 1023},
+        {"base_url": "https://ca.example.org"},
+    ],
+)
+def test_any_other_prints_none(tmp_path, change):
+    assert lines(tmp_path, ["ca", "acme", "resolver", "http-01"], {**WORKS, **change}) == []
+
+
+def test_without_http_01_there_is_nobody_who_asks_there(tmp_path):
+    assert lines(tmp_path, ["ca", "acme", "resolver", "finger-01"], WORKS) == []
