@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy
 
 import greatseal.api
-from greatseal import hookspecs, host
+from greatseal import hookspecs, host, net
 from greatseal.api.declarations import Schema
 from greatseal.api.http import Handler, Permission, Rule
 from greatseal.db import tables
@@ -80,6 +80,39 @@ def reference() -> ModuleType:
         return import_module("greatseal_reference")
     finally:
         sys.path.remove(folder)
+
+
+# ---- The reference
+
+
+def test_a_reference_page_shows_each_module_that_a_plugin_imports():
+    pages = reference().contracts()
+
+    text = "\n".join(pages.values())
+    for module in [*public_modules(), net]:
+        if module is not hookspecs:
+            assert f".. automodule:: {module.__name__}\n" in text
+    for part in ("plugin", "resolver", "validators", "schema"):
+        assert f".. automodule:: greatseal.testing.{part}\n" in pages["testing"]
+
+
+def test_a_key_is_shown_in_the_words_of_the_file(kernel: Kernel):
+    page = reference().keys(kernel)
+
+    assert "| `max_body_bytes` | integer, 16384 to 16777216 | `65536` | core |" in page
+    assert "\n## [[rbac.role]]\n" in page
+    assert "| `permissions` | list of text | `[]` | idp |" in page
+    assert "\n## [ca] or [[ca]]\n" in page
+    for word in ("Annotated", "msgspec", "Optional", "NoneType"):
+        assert word not in page
+    assert not re.search(r"(?<!\\)<", re.sub("`[^`]*`", "", page)), "a < outside of backticks is HTML"
+
+
+def test_the_example_is_no_part_of_the_reference(tmp_path: Path):
+    reference().generate(tmp_path)
+
+    assert "finger-01" not in (tmp_path / "configuration.md").read_text()
+    assert ":class:" not in (tmp_path / "hooks.md").read_text()
 
 
 # ---- Tables

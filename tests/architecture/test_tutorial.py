@@ -1,15 +1,18 @@
-"""The first plugin of the tutorial is the example, word for word."""
+"""The first plugin of the tutorial is the example, word for word; the migration of the second is what the program writes."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/finger-01"
 PAGE = (ROOT / "docs/tutorial/first-plugin.md").read_text()
+TABLES = (ROOT / "docs/tutorial/plugin-with-tables.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 def test_the_project_and_the_module_are_shown_whole():
@@ -25,3 +28,25 @@ def test_every_line_of_the_test_is_shown():
 
 def test_a_third_party_writes_less_than_forty_lines():
     assert len((EXAMPLE / "src/greatseal_finger_01/__init__.py").read_text().splitlines()) < 40
+
+
+def test_the_migration_that_is_shown_is_what_the_program_writes(tmp_path):
+    tables, plugin, migration, test, _ = blocks("python", TABLES)
+    for block in (plugin, test):
+        compile(block, "plugin-with-tables.md", "exec")
+    package = tmp_path / "greatseal_notes"
+    package.mkdir()
+    (package / "__init__.py").write_text(plugin)
+    (package / "tables.py").write_text(tables)
+    (command,) = (line for line in TABLES.splitlines() if "greatseal.db.revise" in line and '"notes"' in line)
+
+    done = subprocess.run(
+        [sys.executable, *command.partition("bin/python ")[2].replace('"', "").split()],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert Path(done.stdout.strip()).read_text() == migration

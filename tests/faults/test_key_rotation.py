@@ -99,7 +99,7 @@ class Administrator(Visitor):
 
     async def register(self) -> None:
         secret = secrets.token_urlsafe(32)
-        body = {"token_endpoint_auth_method": "client_secret_jwt", "client_secret": secret, "scopes": ["api"]}
+        body = {"token_endpoint_auth_method": "client_secret_jwt", "client_secret": secret, "scopes": ["groups"]}
         if answer := await self.ask("POST", "/api/admin/clients", json=body):
             assert answer.status == 201, answer
             self.written.clients[answer.json["client_id"]] = secret

@@ -89,7 +89,7 @@ async def assertion_of(desk: Desk, alg: str, key: Any, **fields: Any) -> Place:
         jwks={"keys": [jwk_of(key.public_key()) | {"kid": "k1"}]},
         grant_types=["client_credentials"],
         redirect_uris=[],
-        scopes=["api"],
+        scopes=["groups"],
         **fields,
     )
     made = iter(range(10_000))

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 KEY = ec.generate_private_key(ec.SECP256R1())
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 OWN = {"grant_type": "client_credentials"}
-MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["api"]}
+MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["groups"]}
 NOT_PROVEN, REQUEST = (401, "invalid_client"), (400, "invalid_request")
 
 
@@ -277,10 +277,10 @@ async def test_b15_plain_http_leads_to_loopback_alone(desk, ann):
 
 
 async def test_b23_a_client_is_never_taken_for_a_person(desk, ann):
-    chosen = await desk.registered(client_id="ann@LOCALHOST", scopes=["openid", "profile", "api"], grant_types=["client_credentials"])
+    chosen = await desk.registered(client_id="ann@LOCALHOST", scopes=["openid", "profile", "groups"], grant_types=["client_credentials"])
     assert str(uuid.UUID(chosen["client_id"])) == chosen["client_id"]
 
-    own = await desk.post("/token", {"grant_type": "client_credentials", "scope": "openid profile api"}, by=chosen)
+    own = await desk.post("/token", {"grant_type": "client_credentials", "scope": "openid profile groups"}, by=chosen)
     person = desk.provider.signing.verify((await desk.tokens(ann))["access_token"], typ=frozenset({"at+jwt"}))
     claims = desk.provider.signing.verify(own.json["access_token"], typ=frozenset({"at+jwt"}))
 

@@ -20,7 +20,7 @@ WAITING = 10 * ATTEMPTS
 PROXY = {"trusted_proxies": ["127.0.0.0/8"], "auth_rate_limit": ATTEMPTS}
 LIMITED = (429, "rate_limited")
 OWN = {"grant_type": "client_credentials"}
-MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["api"]}
+MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["groups"]}
 
 
 @pytest.fixture

@@ -199,6 +199,26 @@ async def test_s028_b11_scopes_that_the_client_lost_do_not_come_back(desk, ann):
     assert (await desk.refresh(narrower["refresh_token"])).outcome == GRANT
 
 
+async def test_s012_s028_claims_by_name_are_allowed_first_and_end_with_their_scope(desk, ann):
+    claim = "preferred_username"
+    desk.client = await desk.registered(consent=None)
+    wanted = '{"userinfo": {"preferred_username": null}, "id_token": {"preferred_username": null}}'
+    named = {"scope": "openid offline_access", "claims": wanted}
+    await desk.code(ann, scope="openid offline_access")
+    assert (await desk.authorize(ann, prompt="none", **named)).members["error"] == "consent_required"
+    page, fields = await desk.consent(ann, **named)
+    tokens = (await desk.redeem((await desk.approve(ann, fields)).members["code"])).json
+    assert "See your name and profile" in page.text
+    assert claim in (await desk.userinfo(tokens["access_token"])).json
+
+    await desk.put(desk.client, scopes=["openid", "email", "offline_access"])
+    later = (await desk.refresh(tokens["refresh_token"])).json
+
+    for one in (tokens, later):
+        assert claim not in (await desk.userinfo(one["access_token"])).json
+    assert claim not in desk.provider.signing.verify(later["id_token"], typ=frozenset({"jwt"}))
+
+
 async def test_s028_after_deletion_disabling_and_revocation_nothing_is_refreshed(desk, ann):
     tokens, code = await desk.tokens(ann), await desk.code(ann)
     listed = (await desk.ask("GET", "/api/admin/refresh-families", cookie=desk.admin)).json

@@ -145,7 +145,7 @@ def test_sign_in_look_around_and_sign_out(desk):
 
 
 def test_a_client_from_its_registration_to_its_end(desk):
-    made = desk.ctl("clients", "create", "--name", "Batch", "--scope", "api", "--method", "client_secret_post")
+    made = desk.ctl("clients", "create", "--name", "Batch", "--scope", "groups", "--method", "client_secret_post")
     form = {"grant_type": "client_credentials", "client_id": made["client_id"], "client_secret": made["client_secret"]}
     assert desk.post("/token", form)[0] == 200
 
@@ -165,6 +165,31 @@ def test_a_client_from_its_registration_to_its_end(desk):
     assert desk.ctl("clients", "list") == []
     assert desk.run("clients", "show", made["client_id"]).returncode == 1
     assert desk.post("/token", {**form, "client_secret": again["client_secret"]})[0] == 401
+
+
+def test_a_field_that_no_client_has_is_refused_with_the_nearest_name(desk):
+    fields = ("--method", "none", "--redirect-uri", "http://localhost/cb", "--set", 'consent="implicit"')
+    made = desk.ctl("clients", "create", *fields, "--set", 'backchannel_logout_uri="https://app.example/out"')
+    wrong = ("--set", 'consnet="explicit"', "--set", 'backchannel_logout_url="https://x.example/"', "--clear", "backchanel_logout_uri")
+
+    refused = desk.run("clients", "update", made["client_id"], "--name", "New", *wrong)
+
+    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
+    assert "--set consnet: the server does not know this field; did you mean 'consent'?" in refused.stderr
+    assert refused.stderr.count("did you mean 'backchannel_logout_uri'?") == 2
+    assert desk.ctl("clients", "show", made["client_id"]) == made
+    cleared = desk.ctl("clients", "update", made["client_id"], "--clear", "backchannel_logout_uri", "--clear", "consent")
+    assert (cleared["backchannel_logout_uri"], cleared["consent"]) == (None, None)
+
+
+def test_every_field_that_the_admin_api_takes_is_known_to_ctl(desk):
+    """What a client shows, and the two that no answer has, are all fields of POST and PUT."""
+    from greatseal.ctl.clients import NEVER_SHOWN
+    from greatseal_idp.clients.fields import ClientFields
+
+    made = desk.ctl("clients", "create", "--method", "none", "--redirect-uri", "http://localhost/cb")
+
+    assert set(ClientFields.__struct_fields__) - made.keys() == NEVER_SHOWN
 
 
 def test_refresh_families_are_listed_and_revoked(desk):
@@ -204,7 +229,7 @@ def test_keys_rotate_and_the_service_starts_again_under_the_new_cluster_key(data
         assert desk.run("keys", "revoke", made["previous_kid"]).returncode == 0
         assert desk.run("keys", "revoke", made["previous_kid"]).returncode == 1
         before = desk.ctl("cluster-key", "show")
-        sealed = desk.ctl("clients", "create", "--method", "client_secret_jwt", "--scope", "api")
+        sealed = desk.ctl("clients", "create", "--method", "client_secret_jwt", "--scope", "groups")
         after = desk.ctl("cluster-key", "rotate")
         assert before["key_id"] != after["key_id"]
         key = base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")

@@ -20,7 +20,7 @@ PEOPLE = """
 from greatseal import hookimpl
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Tier, User
 from greatseal.api.identity import Authenticated, Authenticator, Denied, LoginOption, LoginOptions, NotMine, Password, PasswordExpired
-from greatseal.api.tokens import GrantCheck
+from greatseal.api.tokens import ClaimsProvider, GrantCheck
 from greatseal.api.identity import AccessDenied, PasswordChanger
 
 REALM = "LOCALHOST"
@@ -82,6 +82,15 @@ class Gate(GrantCheck):
         return question.scopes
 
 
+class Known(ClaimsProvider):
+    name = "people"
+    claims = frozenset({"name", "email", "phone_number"})
+
+    async def of(self, subject, wanted):
+        values = {"name": "Alice", "email": "alice@example.com", "phone_number": "+1"} if subject == "alice@LOCALHOST" else {}
+        return {name: values[name] for name in values.keys() & wanted}
+
+
 class Elsewhere(LoginOptions):
     name = "elsewhere"
 
@@ -109,6 +118,10 @@ class Plugin:
     @hookimpl
     def grant_checks(self, host):
         return [Gate()]
+
+    @hookimpl
+    def claims(self, host):
+        return [Known()]
 
     @hookimpl
     def password_changers(self, host):
@@ -176,6 +189,12 @@ class Desk:
         answer = await self.login(username)
         assert answer.status == 200, answer.text
         return answer.cookie
+
+    async def claims(self, token: str) -> Any:
+        """What /userinfo gives for an access token."""
+        answer = await self.get("/userinfo", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status == 200, answer.text
+        return answer.json
 
     async def events(self, *types: str) -> list[Any]:
         from sqlalchemy import select

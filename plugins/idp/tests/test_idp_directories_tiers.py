@@ -7,7 +7,7 @@ import pytest
 
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
 from greatseal.api.identity import AccountRefused
-from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.directories import DirectoriesImpl, PasswordChanged
 
 
 class Source(Directory):
@@ -26,7 +26,10 @@ class Source(Directory):
     async def user(self, username: str) -> User | None:
         self._ask(username)
         state = AccountState(disabled=username == "off")
-        return User(username=username, realm=self._realm, source=self.name, state=state) if username in self.names else None
+        if username not in self.names:
+            return None
+        changed = 100 if username in {"off", "new"} else None
+        return User(username=username, realm=self._realm, source=self.name, state=state, password_changed_at=changed)
 
     async def group(self, name: str) -> Group | None:
         self._ask(name)
@@ -49,7 +52,7 @@ class Source(Directory):
 @pytest.fixture
 def sources():
     return [
-        Source("ldap", Tier.DIRECTORY, "EXAMPLE.COM", "ann", "ben", "off"),
+        Source("ldap", Tier.DIRECTORY, "EXAMPLE.COM", "ann", "ben", "off", "new"),
         Source("file", Tier.STATIC, "EXAMPLE.COM", "ann", "cleo"),
         Source("other", Tier.STATIC, "OTHER", "ann", "dora"),
     ]
@@ -94,18 +97,27 @@ async def test_a_search_has_each_name_once_and_ends_at_its_limit(directories, so
         ("dora", "other"),
     ]
     assert sources[0].asked == []
-    assert len(await directories.users("", 10)) == 5
-    assert await directories.hostgroups_of("ann") == {"ann", "ben", "cleo", "dora", "off"}
+    assert len(await directories.users("", 10)) == 6
+    assert await directories.hostgroups_of("ann") == {"ann", "ben", "cleo", "dora", "off", "new"}
     assert await directories.hostgroups_of("nobody") == frozenset()
 
 
 async def test_accounts_that_may_not_be_used(directories):
-    assert (await directories.account("ann@EXAMPLE.COM")).username == "ann"
+    assert (await directories.account("ann@EXAMPLE.COM", auth_time=None)).username == "ann"
     for subject in ("off@EXAMPLE.COM", "gone@EXAMPLE.COM"):
         with pytest.raises(AccountRefused):
-            await directories.account(subject)
+            await directories.account(subject, auth_time=None)
+
+
+async def test_what_was_begun_before_the_password_was_set_has_ended(directories):
+    for auth_time in (100, 101, None):
+        assert (await directories.account("new@EXAMPLE.COM", auth_time=auth_time)).username == "new"
+    assert (await directories.account("ann@EXAMPLE.COM", auth_time=0)).username == "ann"
+    for subject in ("new@EXAMPLE.COM", "off@EXAMPLE.COM"):  # the other one is disabled too, and may be enabled again
+        with pytest.raises(PasswordChanged):
+            await directories.account(subject, auth_time=99)
 
 
 async def test_service_principals_and_foreign_realms_need_no_entry(directories):
-    assert await directories.account("host/web.example.com@EXAMPLE.COM") is None
-    assert await directories.account("zoe@TRUSTED") is None
+    assert await directories.account("host/web.example.com@EXAMPLE.COM", auth_time=None) is None
+    assert await directories.account("zoe@TRUSTED", auth_time=None) is None

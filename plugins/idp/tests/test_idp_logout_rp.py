@@ -81,6 +81,35 @@ async def test_a_post_of_another_site_has_no_cookie_and_ends_the_session_of_its_
     assert not await is_live(idp, cookie)
 
 
+async def test_an_id_token_of_another_session_of_the_same_person_asks(idp, client):
+    first = await idp.cookie()
+    (named,) = await idp.rows(t.session)
+    second = await idp.cookie()
+
+    answer = await idp.get(ask(id_token_hint=await hint(idp, client, sid=named.id), post_logout_redirect_uri=BACK), cookie=second)
+
+    assert 'id="logout-form"' in answer.text
+    assert await is_live(idp, first)
+    assert await is_live(idp, second)
+    done = await confirm(idp, answer, second)
+    assert (done.status, done.location) == (303, BACK)
+    assert (await is_live(idp, first), await is_live(idp, second)) == (True, False)
+
+
+async def test_a_form_of_another_site_takes_no_cookie_away(idp, client):
+    await idp.cookie()
+    (session,) = await idp.rows(t.session)
+    form = {"id_token_hint": await hint(idp, client, sid=session.id), "post_logout_redirect_uri": BACK}
+
+    ends = await idp.post("/logout", data=form, headers={"Origin": "https://shop.example"})
+    again = await idp.post("/logout", data=form, headers={"Origin": "https://shop.example"})
+
+    assert (ends.status, ends.location) == (303, BACK)
+    assert "Set-Cookie" not in ends.headers
+    assert (again.status, again.location.partition("?")[0]) == (303, "/logout")
+    assert "Set-Cookie" not in again.headers
+
+
 async def test_a_hint_of_another_user_does_not_end_a_session_that_it_names(idp, client):
     cookie = await idp.cookie()
     (session,) = await idp.rows(t.session)
@@ -159,7 +188,8 @@ async def test_rp_initiated_logout_bad_id_token_hint(idp, client):
     foreign = await idp.provider.signing.jwt("JWT", {"iss": "https://other.example", "aud": client.client_id, "sub": "alice@LOCALHOST"})
     access = await idp.provider.signing.jwt("at+jwt", {"iss": idp.url, "aud": client.client_id, "sub": "alice@LOCALHOST"})
     head, body, signature = token.split(".")
-    for bad in ("x", f"{head}.{body}.", f"{head}.{body[:-4]}AAAA.{signature}", foreign, access, "a" * 7000):
+    userinfo = await idp.provider.signing.jwt("JWT", {"iss": idp.url, "aud": client.client_id, "sub": "alice@LOCALHOST", "email": "a@b.c"})
+    for bad in ("x", f"{head}.{body}.", f"{head}.{body[:-4]}AAAA.{signature}", foreign, access, userinfo, "a" * 7000):
         answer = await idp.get(ask(id_token_hint=bad, post_logout_redirect_uri=BACK), cookie=cookie)
         assert answer.status == 400
         assert "text/html" in answer.headers["Content-Type"]

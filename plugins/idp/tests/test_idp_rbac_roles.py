@@ -63,6 +63,7 @@ async def test_groups_and_account_state_count_as_they_are_now(open_idp):
         (["client:*"], "clients:read", False),
         (["*:read"], "clients:read", False),
         (["clients:*:x", "clients:", ":*", "c*"], "clients:read", False),
+        (["clients", "client*", "CLIENTS:READ", "clients:read ", "**"], "clients:read", False),
         ([], "clients:read", False),
     ],
 )

@@ -1,5 +1,6 @@
 """The way of a session on both databases."""
 
+from greatseal.testing import FakeClock
 from greatseal_idp import tables as t
 from greatseal_idp.token.codes import note_client
 
@@ -34,8 +35,10 @@ async def test_a_session_begins_is_used_and_ends(open_idp, database_url, relying
 
 
 async def test_a_failed_sign_in_is_recorded_and_expired_sessions_are_swept(open_idp, database_url):
-    idp = await open_idp(database={"url": database_url, "migrate": "auto"}, session={"ttl": 0})
+    clock = FakeClock()
+    idp = await open_idp(clock=clock, database={"url": database_url, "migrate": "auto"}, session={"ttl": 1})
     await idp.login()
+    clock.advance(1)
     assert (await idp.login("alice", "wrong")).status == 401
 
     await idp.provider.sessions.store.sweep()

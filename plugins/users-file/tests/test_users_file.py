@@ -9,6 +9,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import AccountState, Tier
 from greatseal.api.identity import Authenticated, Denied, NotMine, Password
 from greatseal.api.problems import StartProblem
+from greatseal.testing import FakeClock
 from greatseal_users_file import edit as users_file
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
@@ -124,6 +125,13 @@ def test_a_first_start_makes_an_administrator_once(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_file_that_cannot_be_made_stops_the_start(tmp_path):
+    (tmp_path / "state").write_text("no folder")
+
+    with pytest.raises(StartProblem, match=r"users\.toml"):
+        UsersFile(tmp_path / "state" / "users.toml", Log()).open()
+
+
 def test_a_file_that_everybody_reads_stops_the_start(path):
     path.chmod(0o644)
 
@@ -184,7 +192,7 @@ def test_the_commands_add_list_and_change(config, path):
 def test_a_rewrite_keeps_comments(config, path):
     path.write_text("# who may sign in here\n" + path.read_text())
 
-    users_file.change_password(path, "bob", "something else")
+    users_file.change_password(path, "bob", "something else", FakeClock().now)
 
     assert path.read_text().startswith("# who may sign in here\n")
 

@@ -12,6 +12,7 @@ from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import (
     Client,
     ClientAuthMethod,
+    ClientField,
     ClientMatch,
     ClientRequest,
     Clients,
@@ -22,6 +23,21 @@ from greatseal.api.clients import (
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call
 from greatseal.api.identity import Accepted, Continue, NegotiateRefused, Negotiator
+
+
+def dpop_fields() -> Sequence[ClientField]:
+    """DPoP (RFC 9449 s5.2)."""
+    return [ClientField(name="dpop_bound_access_tokens")]
+
+
+def certificate_fields(listener_asks: bool) -> Sequence[ClientField]:
+    """mTLS (RFC 8705 s3.4), where the listener asks for certificates at all."""
+    return [ClientField(name="tls_client_certificate_bound_access_tokens")] if listener_asks else []
+
+
+def profile_fields() -> Sequence[ClientField]:
+    """FAPI 2.0; JARM, JAR and front-channel logout name their fields in the same way."""
+    return [ClientField(name="profile")]
 
 
 class BasicCredentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,16 +1,18 @@
 """Claims of people: which ones a scope releases, and their values from the first provider that knows them (OpenID Connect Core s5)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_idp.scopes import Scope
 
+USERINFO_CLAIMS = "userinfo_claims"
+"""The member of access tokens that names the claims which /userinfo gives beside those of the scopes."""
 RESERVED = frozenset(
     {
         "acr", "act", "amr", "at_hash", "aud", "auth_time", "authorization_details", "azp", "c_hash", "client_id", "cnf", "events", "exp",
-        "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", "userinfo_claims",
+        "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", USERINFO_CLAIMS,
     }
 )  # fmt: skip
 """Claims that say something about a token or a sign-in: no scope and no provider sets them."""
@@ -63,13 +65,27 @@ class Claims:
             self._released[key] = found
         return found
 
-    async def requested(self, parameter: Mapping[str, Any] | None, member: str, scopes: Iterable[str]) -> tuple[str, ...]:
-        """The names in a member of the ``claims`` parameter (s5.5), of those that ``scopes``, the client's, could release."""
-        asked = parameter.get(member) if parameter else None
-        if not isinstance(asked, Mapping) or not asked:
+    async def named(self, names: Iterable[str], scopes: Iterable[str]) -> tuple[str, ...]:
+        """Those of the claims asked for by name (s5.5) that ``scopes`` release: the ones that were allowed, and still may be had."""
+        wanted = frozenset(names)
+        return tuple(sorted(wanted & await self.released(scopes))) if wanted else ()
+
+    async def implied(self, parameter: Mapping[str, Any] | None, scopes: Collection[str], registered: Iterable[str]) -> tuple[str, ...]:
+        """The scopes, of those ``registered``, that release what the ``claims`` parameter names and ``scopes`` do not release."""
+        missing = {*names_in(parameter, "userinfo"), *names_in(parameter, "id_token")} - RESERVED
+        if not missing:
             return ()
-        return tuple(sorted((await self.released(scopes)).intersection(asked)))
+        missing -= await self.released(scopes)
+        definitions = await self._scopes.all()
+        known = (definitions[name] for name in registered if name in definitions)
+        return tuple(scope.name for scope in known if not missing.isdisjoint(scope.claims))
 
     def supported(self) -> frozenset[str]:
         """All that the providers may ever give, for the discovery document."""
         return frozenset(claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims) - RESERVED
+
+
+def names_in(parameter: Mapping[str, Any] | None, member: str) -> tuple[str, ...]:
+    """The names in a member of the ``claims`` parameter (s5.5)."""
+    asked = parameter.get(member) if parameter else None
+    return tuple(asked) if isinstance(asked, Mapping) else ()

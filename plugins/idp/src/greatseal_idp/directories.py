@@ -10,6 +10,10 @@ from greatseal.host import Host
 T = TypeVar("T")
 
 
+class PasswordChanged(AccountRefused):
+    """The password was set after the sign-in: what that began has ended (ASVS 7.4.3)."""
+
+
 class DirectoriesImpl:
     """The STATIC tier first, then DIRECTORY, each in the configured order; the first that knows a name decides."""
 
@@ -24,13 +28,17 @@ class DirectoriesImpl:
                 return user
         return None
 
-    async def account(self, subject: str) -> User | None:
+    async def account(self, subject: str, *, auth_time: int | None) -> User | None:
         """The user of a canonical subject, whose account may sign in now. None for somebody whom no directory has to know.
 
-        That is a service principal, and a user of a realm without a directory. Raises AccountRefused, and DirectoryUnavailable.
+        That is a service principal, and a user of a realm without a directory. ``auth_time`` (microseconds) is when the person signed in,
+        None when no sign-in is behind the question. Raises AccountRefused, PasswordChanged when the password was set after the sign-in,
+        and DirectoryUnavailable.
         """
         user = await self.user(subject)
         if user is not None:
+            # First: an account that may not be used now may be used again, what was begun with the old password never.
+            require_current(user, auth_time)
             require_usable(user.state)
         elif self._of_realm(subject.rpartition("@")[2]) and "/" not in subject:
             raise AccountRefused("this account does not exist any more")
@@ -75,6 +83,12 @@ class DirectoriesImpl:
             if len(found) >= limit:
                 break
         return list(found.values())[:limit]
+
+
+def require_current(user: User, auth_time: int | None) -> None:
+    """Raises PasswordChanged for a sign-in before the password that is in force was set."""
+    if auth_time is not None and user.password_changed_at is not None and auth_time < user.password_changed_at:
+        raise PasswordChanged("the password was changed after this sign-in; sign in again")
 
 
 def require_usable(state: AccountState) -> None:

@@ -17,6 +17,7 @@ from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
 from greatseal_idp.provider import Provider
+from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
 from greatseal_idp.sessions import parts as sessions
 from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
@@ -105,6 +106,10 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return self.provider(host).routes()
+
+    @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        return unknown_permissions(host)
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:

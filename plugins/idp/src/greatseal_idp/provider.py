@@ -48,7 +48,7 @@ class Provider:
     @cached_property
     def clients(self) -> Registry:
         """The client registry (service CLIENTS)."""
-        return Registry(self.host, ends=(self._end_tokens,))
+        return Registry(self.host, self.scopes, ends=(self._end_tokens,))
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -148,9 +148,9 @@ class Provider:
     def grants(self) -> Sequence[Grant[Any]]:
         """The grants of this plugin."""
         return [
-            AuthorizationCode(self.host, self.codes, self.tokens, self.claims),
-            RefreshTokenGrant(self.host, self.families, self.tokens),
-            ClientCredentials(self.tokens),
+            AuthorizationCode(self.host, self.codes, self.tokens, self.scopes, self.claims),
+            RefreshTokenGrant(self.host, self.families, self.tokens, self.scopes, self.claims),
+            ClientCredentials(self.tokens, self.scopes),
         ]
 
     def schemes(self) -> Sequence[AuthScheme]:
@@ -172,7 +172,7 @@ class Provider:
         return [
             *self.discovery.routes(),
             *TokenEndpoint(self.host, self.clients, self.families, self.issuer).routes(),
-            *Introspection(self.host, self.clients, self.tokens, self.families).routes(),
+            *Introspection(self.host, self.clients, self.tokens, self.families, self.directories).routes(),
             *Revocation(self.host, self.clients, self.tokens, self.families, self.revocations).routes(),
             *UserInfo(self.host, self.clients, self.claims, self.signing, self.directories).routes(),
             *self.sessions.routes(),

@@ -1,5 +1,6 @@
 """Roles of the admin API: who has which permission (`[[rbac.role]]`, reference 17.6, ruling R45)."""
 
+import difflib
 from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ class Roles:
         Account and groups are read from the directory now: whoever was disabled or left a group has no role any more. Raises
         AccountRefused, and DirectoryUnavailable.
         """
-        user = await self._directories.account(session.subject)
+        user = await self._directories.account(session.subject, auth_time=session.auth_time)
         return self.granted(session.username, session.realm, session.groups if user is None else user.groups)
 
     def granted(self, username: str, realm: str, groups: Collection[str]) -> tuple[str, ...]:
@@ -44,6 +45,27 @@ def grants(permissions: Iterable[str], name: str) -> bool:
     """Whether one of ``permissions`` is ``name``, ``*``, or ``<resource>:*`` of its resource."""
     wanted = {name, "*", f"{name.partition(':')[0]}:*"}
     return any(permission in wanted for permission in permissions)
+
+
+OF_FEATURES = tuple(f"{area}:{act}" for area in ("federation", "hbac", "scopes", "spiffe", "users") for act in ("read", "write"))
+"""Names of the documented features: a role may have them while nothing that is enabled asks for them."""
+
+
+def unknown_permissions(host: Host) -> list[str]:
+    """What is wrong with the permissions of the configured roles: a misspelt one would grant nothing, in silence."""
+    declared = sorted({*(one.name for one in host.permissions()), *OF_FEATURES})
+    known = [*declared, "*", *sorted({f"{name.partition(':')[0]}:*" for name in declared})]
+    return [
+        f"[[rbac.role]] {role.name!r}: permissions: no enabled plugin knows {name!r}; {_nearest(name, known, declared)}"
+        for role in host.settings(Rbac).role
+        for name in role.permissions
+        if name not in known
+    ]
+
+
+def _nearest(name: str, known: Iterable[str], declared: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name.strip().lower(), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"expected *, <resource>:* or one of {', '.join(declared)}"
 
 
 def home_realm(host: Host) -> str:

@@ -1,7 +1,7 @@
 """Scopes (RFC 6749 s3.3) and the claims that they release (OpenID Connect Core s5.4): a snapshot, and its administration."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.api.store import Refuse, Tx
 from greatseal.db.tables import param
@@ -19,6 +20,12 @@ from greatseal_idp import tables as t
 MAX_NAME = 128
 MAX_DESCRIPTION = 1024
 MAX_CLAIMS = 100
+
+INTROSPECT = "introspect"
+"""A client with this scope may ask about every token: a resource server without an audience of its own.
+
+It has no definition: it stands in registrations and in no token.
+"""
 
 _TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _CLAIM = re.compile(r"[\x21-\x7e]{1,128}")
@@ -51,6 +58,32 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     claims: tuple[str, ...]
     is_system: bool
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a client wants to be allowed: ``scopes`` by their names, and ``implied``.
+
+    Those release claims that it asks for by name (OpenID Connect Core s5.5). They are allowed like the others, and no token has them.
+    """
+
+    scopes: tuple[str, ...]
+    implied: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Both."""
+        return (*self.scopes, *self.implied)
+
+    def within(self, allowed: Container[str]) -> "Asked":
+        """Those that are allowed."""
+        return Asked(tuple(name for name in self.scopes if name in allowed), tuple(name for name in self.implied if name in allowed))
+
+    def permitted(self, allowed: Container[str]) -> "Asked":
+        """Those that the grant checks left. Raises AccessDenied when nothing is left of ``scopes``."""
+        left = self.within(allowed)
+        if not left.scopes:
+            raise AccessDenied("nothing of what was asked for may be granted")
+        return left
 
 
 class SystemScope(Forbidden):

@@ -1,8 +1,17 @@
 """The configuration keys of the identity provider."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
+
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=315_360_000)]
+"""A duration: ten years at most, so that every moment fits into its column."""
+
+_IN_POLICY = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&()+=%*]+")
+"""The characters of a URL (RFC 3986 s2) without those that end a source of a Content-Security-Policy, and without quotes."""
+_INLINE = re.compile(r"data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/]+=*")
 
 
 class IdpServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -10,7 +19,7 @@ class IdpServer(msgspec.Struct, frozen=True, kw_only=True):
 
     jwt_signing_algorithm: Literal["ES256", "RS256"] = "ES256"
     """The algorithm of tokens; clients that ask for the other one get it."""
-    auth_rate_limit: int = 30
+    auth_rate_limit: Annotated[int, msgspec.Meta(ge=0)] = 30
     """Sign-in attempts from one address in 300 s, with ten requests each that may wait for them; 0 switches the limits off."""
 
 
@@ -23,35 +32,31 @@ class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[session]: the browser session."""
 
-    ttl: int = 28800
+    ttl: Seconds = 28800
     """Seconds after which a session ends."""
-    idle_ttl: int = 3600
+    idle_ttl: Seconds = 3600
     """Seconds without a request after which it ends."""
 
 
 class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[tokens]: lifetimes in seconds."""
 
-    access_token_ttl: int = 900
-    """Of access tokens."""
-    refresh_grace_seconds: int = 0
-    """How long the token before the current one may be presented again by the same client and gets the very same successor; 0 to 10."""
-    id_token_ttl: int = 900
-    """Of ID tokens."""
-    code_ttl: int = 60
-    """Of authorization codes."""
-    par_ttl: int = 60
-    """Of pushed authorization requests."""
-    refresh_idle_ttl: int = 1209600
-    """Without a use, a refresh family ends."""
-    refresh_absolute_ttl: int = 7776000
-    """A refresh family ends."""
-    consent_ttl: int = 600
-    """How long the consent page may be answered."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.refresh_grace_seconds <= 10:
-            raise ValueError(f"refresh_grace_seconds: {self.refresh_grace_seconds}: expected 0 to 10")
+    access_token_ttl: Seconds = 900
+    """Seconds that an access token lives."""
+    refresh_grace_seconds: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0
+    """Seconds in which the same client may present the token before the current one again, and gets the very same successor."""
+    id_token_ttl: Seconds = 900
+    """Seconds that an ID token lives."""
+    code_ttl: Seconds = 60
+    """Seconds that an authorization code lives."""
+    par_ttl: Seconds = 60
+    """Seconds that a pushed authorization request lives."""
+    refresh_idle_ttl: Seconds = 1209600
+    """Seconds without a use after which a refresh family ends."""
+    refresh_absolute_ttl: Seconds = 7776000
+    """Seconds after which a refresh family ends, used or not."""
+    consent_ttl: Seconds = 600
+    """Seconds in which the consent page may be answered."""
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +74,13 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     """[[rbac.role]]: who may do what in the admin API."""
 
     name: str
+    """What the role is called in this file."""
     permissions: tuple[str, ...] = ()
     """Permission names, `*`, or `<resource>:*`."""
     users: tuple[str, ...] = ()
     """Short names or name@REALM."""
     groups: tuple[str, ...] = ()
+    """Names of groups, of whatever directory."""
 
 
 class Rbac(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,8 +94,31 @@ class WebUi(msgspec.Struct, frozen=True, kw_only=True):
     """[webui]: how pages look. The keys belong to the management interface; the pages of the identity provider follow them without it."""
 
     logo_url: str | None = None
-    """An image on every page."""
+    """An image on every page: an http or https URL, or a path of this service that begins with /."""
     default_theme: Literal["light", "dark"] | None = None
     """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
     """What the service calls itself; the host of the issuer when left out."""
+
+    def __post_init__(self) -> None:
+        if self.logo_url is not None and not _is_image_url(self.logo_url):
+            raise ValueError(
+                f"logo_url: {self.logo_url!r}: expected https://host/path or /path, without spaces, quotes, semicolons and commas; "
+                "write other characters with %"
+            )
+
+
+def _is_image_url(url: str) -> bool:
+    """Whether it is the URL of an image that the policy of the pages can name: inline, a path of this origin, or of an origin."""
+    if _INLINE.fullmatch(url):
+        return True
+    if not _IN_POLICY.fullmatch(url):
+        return False
+    if url.startswith("/"):
+        return not url.startswith("//")
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and named and "@" not in parts.netloc and "*" not in parts.netloc

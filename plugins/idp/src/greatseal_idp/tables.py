@@ -114,6 +114,7 @@ code = table(
     Column("subject", Text, nullable=False),
     Column("session_id", Id),
     Column("scopes", Document, nullable=False),
+    Column("implied", Document),  # scopes that were allowed for what "claims" names, and are in no token
     Column("nonce", Text),
     Column("claims", Document),
     Column("auth_time", Moment, nullable=False),
@@ -182,4 +183,4 @@ notification = table(
 )
 """Back-channel logout notifications that are still to be delivered."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0002")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0003")

@@ -183,6 +183,23 @@ async def test_s052_put_refuses_what_post_refuses_and_changes_nothing(admin, cha
     assert not await admin.desk.events("client_updated")
 
 
+async def test_a_scope_that_is_not_defined_is_refused_by_its_name(admin):
+    await admin.put("scopes/reports", {"description": "Read the reports"})
+    client = await admin.client(scopes=["openid", "reports", "introspect"])
+    body = {"client_name": "B", "redirect_uris": ["https://app.example/cb"], "token_endpoint_auth_method": "none"}
+
+    for answer in (
+        await admin.post("clients", {**body, "scopes": ["openid", "reprots"]}),
+        await admin.put(f"clients/{client['client_id']}", {"scopes": ["openid", "reprots"]}),
+    ):
+        assert (answer.status, answer.json["error"]) == (400, "invalid_client_metadata")
+        assert "reprots is not defined" in answer.text
+
+    assert (await admin.delete("scopes/reports")).status == 204
+    kept = await admin.put(f"clients/{client['client_id']}", {"client_name": "A", "scopes": client["scopes"]})
+    assert (kept.status, kept.json["scopes"]) == (200, ["openid", "reports", "introspect"]), "it was there before"
+
+
 async def test_s052_a_method_with_a_secret_may_be_left_only_with_the_secret_cleared(admin):
     client = await admin.client(**CONFIDENTIAL)
     path = f"clients/{client['client_id']}"
@@ -240,10 +257,10 @@ async def test_s063_a_secret_is_shown_when_it_is_made_and_never_again(admin):
 
 @pytest.mark.parametrize("secret", ["a:b%c+d e&f=g", "%41", "ünï-cöde", "+", '"\\'])
 async def test_s056_a_secret_of_any_characters_works_in_basic_and_two_methods_at_once_do_not(admin, secret):
-    client = await admin.client(token_endpoint_auth_method="client_secret_basic", client_secret=secret, redirect_uris=[], scopes=["api"])
+    client = await admin.client(token_endpoint_auth_method="client_secret_basic", client_secret=secret, redirect_uris=[], scopes=["groups"])
     pair = f"{client['client_id']}:{quote_plus(secret)}"
     basic = {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-    form = {"grant_type": "client_credentials", "scope": "api"}
+    form = {"grant_type": "client_credentials", "scope": "groups"}
 
     assert (await admin.desk.post("/token", headers=basic, data=form)).status == 200
     both = await admin.desk.post("/token", headers=basic, data={**form, "client_secret": secret})

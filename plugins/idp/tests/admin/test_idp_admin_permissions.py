@@ -19,7 +19,6 @@ ROLES = {
     **{f"any-{resource}": [f"{resource}:*"] for resource in sorted({name.partition(":")[0] for name in NAMES})},
     "everything": ["*"],
     "nothing": [],
-    "lookalikes": ["clients", "clients:", "*:read", "client*", "CLIENTS:READ", "clients:read ", "**"],
 }
 """Roles by name; a user of the same name has that role alone. ``nobody`` has none."""
 

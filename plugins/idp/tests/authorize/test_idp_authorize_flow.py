@@ -106,6 +106,10 @@ async def test_idp_205_s011_an_empty_intersection_is_invalid_scope(app, cookie, 
     assert app.told(await app.ask(cookie, scope=scope))["error"] == "invalid_scope"
 
 
+async def test_a_request_without_scope_is_told_so(app, cookie):
+    assert app.told(await app.ask(cookie, scope=None))["error_description"] == "scope is missing"
+
+
 async def test_s011_ten_thousand_scopes_are_cut_like_two(desk, app, cookie):
     many = " ".join(f"s{n}" for n in range(10_000))
 
@@ -294,8 +298,10 @@ async def test_max_age_is_about_the_last_sign_in(open_idp, register_app):
     young = await app.ask(cookie, max_age="300")
     old = await app.ask(cookie, max_age="299")
     silent = await app.ask(cookie, max_age="299", prompt="none")
+    largest = await app.ask(cookie, max_age=str(2**31 - 1), prompt="none")
 
     assert app.told(young)["code"]
+    assert app.told(largest)["code"]
     assert old.location.startswith("/ui/auth/login")
     assert app.told(silent)["error"] == "login_required"
 

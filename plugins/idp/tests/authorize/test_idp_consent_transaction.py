@@ -1,6 +1,7 @@
 """Consent: bound to one session, answered once, decided on what holds when it is answered."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -49,6 +50,87 @@ async def test_programs_may_choose_fewer_scopes(desk, app, cookie):
 
     code = app.members(answer.json["redirect_to"])["code"]
     assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+def claims(userinfo=(), id_token=()):
+    """The parameter of OpenID Connect Core s5.5."""
+    return json.dumps({"userinfo": dict.fromkeys(userinfo), "id_token": dict.fromkeys(id_token)})
+
+
+PERSONAL = claims(["email", "phone_number", "name", "sub", "odd"], ["email", "acr"])
+
+
+async def test_core_5_5_the_scopes_that_release_the_claims_are_asked_about(desk, app, cookie):
+    page, fields = await app.consent_of(cookie, scope="openid", claims=PERSONAL)
+    shown = (await desk.get(f"/api/auth/consent?consent_id={fields['consent_id']}", cookie=cookie)).json
+
+    tokens = (await app.redeem(app.told(await app.decide(cookie, fields))["code"])).json
+
+    assert [scope["name"] for scope in shown["scopes"]] == ["openid", "profile", "email"]
+    assert "See your e-mail address" in page.text
+    assert "See your phone number" not in page.text, "the client is not registered for it"
+    assert tokens["scope"] == "openid"
+    assert (await desk.claims(tokens["access_token"])).keys() == {"sub", "email", "name"}
+    (event,) = await desk.events("consent_granted")
+    assert event.detail == "openid profile email"
+    assert app.told(await app.ask(cookie, scope="openid profile", prompt="none"))["code"], "they are remembered"
+
+
+async def test_core_5_5_claims_that_nobody_allowed_are_not_given_silently(app, cookie):
+    await app.allowed(cookie, scope="openid")
+
+    for asked in (claims(["email"]), claims([], ["email"])):
+        assert app.told(await app.ask(cookie, scope="openid", claims=asked, prompt="none"))["error"] == "consent_required"
+    covered = claims(["sub", "phone_number"], ["acr", "auth_time"])
+    assert app.told(await app.ask(cookie, scope="openid", claims=covered, prompt="none"))["code"]
+
+
+async def test_a_claim_of_a_scope_that_is_asked_for_implies_no_other(desk, register_app, cookie):
+    await desk.provider.scopes.put("contact", "Write to you", ["email"], by="test")
+    app = await register_app(desk, scopes=["openid", "email", "contact"])
+
+    page, _ = await app.consent_of(cookie, scope="openid email", claims=claims(["email"]))
+
+    assert "Write to you" not in page.text
+
+
+async def test_a_scope_that_is_not_allowed_releases_nothing(desk, app, cookie):
+    consent = (await desk.get((await app.ask(cookie, scope="openid", claims=PERSONAL)).location, cookie=cookie)).json
+    body = {"consent_id": consent["consent_id"], "decision": "approve", "scopes": ["openid", "profile"]}
+
+    answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
+
+    tokens = (await app.redeem(app.members(answer.json["redirect_to"])["code"])).json
+    assert (await desk.claims(tokens["access_token"])).keys() == {"sub", "name"}
+    assert "email" not in desk.provider.signing.verify(tokens["id_token"], typ=frozenset({"jwt"}))
+    assert app.told(await app.ask(cookie, scope="openid", claims=PERSONAL, prompt="none"))["error"] == "consent_required"
+
+
+async def test_s012_a_scope_that_the_client_got_while_the_page_was_open_releases_nothing(desk, register_app, cookie):
+    app = await register_app(desk, scopes=["openid"])
+    _, fields = await app.consent_of(cookie, scope="openid", claims=claims(["email"]))
+    await desk.provider.clients.update(app.client_id, {"scopes": ["openid", "email"]}, by="test")
+
+    tokens = (await app.redeem(app.told(await app.decide(cookie, fields))["code"])).json
+
+    assert (await desk.claims(tokens["access_token"])).keys() == {"sub"}
+
+
+async def test_first_party_clients_get_the_claims_of_their_scopes_unasked(desk, register_app, cookie):
+    app = await register_app(desk, consent="implicit")
+
+    code = app.told(await app.ask(cookie, scope="openid", claims=PERSONAL))["code"]
+
+    assert (await desk.claims((await app.redeem(code)).json["access_token"])).keys() == {"sub", "email", "name"}
+
+
+async def test_claims_in_a_pushed_request_are_asked_about_too(desk, app, cookie):
+    pushed = (await app.push(scope="openid", claims=claims(["email"]))).json["request_uri"]
+    asked = await desk.get(f"/authorize?client_id={app.client_id}&request_uri={pushed}", cookie=cookie)
+
+    consent = (await desk.get(asked.location, cookie=cookie)).json
+
+    assert [scope["name"] for scope in consent["scopes"]] == ["openid", "email"]
 
 
 async def test_form_post_for_programs(desk, app, cookie):

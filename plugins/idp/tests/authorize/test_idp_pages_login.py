@@ -194,6 +194,43 @@ async def test_what_the_person_allowed(desk, app, cookie):
     assert "<dt>The shop</dt><dd>openid, profile</dd>" in account.text
 
 
+async def test_asvs_10_4_9_the_person_takes_back_what_a_client_was_allowed(desk, app, cookie):
+    allowed = app.told(await app.allowed(cookie, scope="openid offline_access"))
+    tokens = (await app.redeem(allowed["code"])).json
+    account = await desk.get("/ui/", cookie=cookie)
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text.partition("logout-form")[0]))
+    assert (await desk.post("/ui/withdraw", data={**fields, "form_token": "x"}, cookie=cookie)).status == 403
+
+    answer = await desk.post("/ui/withdraw", data=fields, cookie=cookie)
+
+    assert (answer.status, answer.location) == (303, "/ui/")
+    assert "None yet." in (await desk.get("/ui/", cookie=cookie)).text
+    again = await desk.post(
+        "/token", data={"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}, headers=app.credentials
+    )
+    assert again.json["error"] == "invalid_grant"
+    assert app.told(await app.ask(cookie, scope="openid", prompt="none"))["error"] == "consent_required"
+    (event,) = await desk.events("consent_withdrawn")
+    assert (event.sub, event.client_id) == ("alice@LOCALHOST", app.client_id)
+
+
+async def test_a_form_that_is_too_old_says_so(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+
+    answer = await app.decide(cookie, {**fields, "form_token": "of-another-session"}, headers={"Accept": "text/html"})
+
+    assert answer.status == 403
+    assert "page was open for too long" in answer.text
+
+
+async def test_the_page_for_the_person_of_a_hint_has_the_name(desk, app):
+    hint = await desk.provider.signing.jwt("JWT", {"iss": desk.url, "aud": app.client_id, "sub": "alice@LOCALHOST", "iat": 1, "exp": 2})
+
+    asked = await app.ask(id_token_hint=hint)
+
+    assert 'value="alice"' in (await desk.get(asked.location)).text
+
+
 async def test_the_account_has_a_way_out(desk, cookie):
     account = await desk.get("/ui/", cookie=cookie)
     fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text))

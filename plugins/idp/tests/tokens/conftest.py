@@ -36,6 +36,7 @@ class People(Directory):
 
     def __init__(self):
         self.states = {"alice": AccountState(), "bob": AccountState()}
+        self.password_changed_at = None
         self.down = False
         self.asked = 0
 
@@ -44,7 +45,9 @@ class People(Directory):
         if self.down:
             raise DirectoryUnavailable(cause="down")
         state = self.states.get(username)
-        return None if state is None else User(username=username, realm="EXAMPLE", source="people", state=state)
+        if state is None:
+            return None
+        return User(username=username, realm="EXAMPLE", source="people", state=state, password_changed_at=self.password_changed_at)
 
     async def group(self, name):
         return None
@@ -231,7 +234,9 @@ async def start_desk(start_service: StartService, tmp_path: Path, monkeypatch: p
 
         async def start(**sections: Any) -> Desk:
             clock = FakeClock()
-            return Desk(await start_service("idp", feature, clock=clock, **sections), http, clock)
+            desk = Desk(await start_service("idp", feature, clock=clock, **sections), http, clock)
+            await desk.provider.scopes.put("api", "Use the API", [], by="test")
+            return desk
 
         yield start
 

@@ -50,6 +50,18 @@ async def test_s011_no_scope_left_is_invalid_scope(desk: Any, client: Any, asked
     assert (answer.status, answer.error) == (400, "invalid_scope")
 
 
+async def test_a_scope_that_is_not_defined_is_given_to_nobody(desk: Any) -> None:
+    client = await desk.client(scopes=("api", "ghost", "introspect"))
+
+    assert (await desk.own_token(client)).json["scope"] == "api"
+    ghost = await desk.own_token(client, scope="ghost")
+    await desk.provider.scopes.delete("api", by="test")
+    deleted = await desk.own_token(client, scope="api")
+
+    for answer in (ghost, deleted):
+        assert (answer.status, answer.error) == (400, "invalid_scope")
+
+
 async def test_a_public_client_has_nothing_to_act_with(desk: Any) -> None:
     public = await desk.client(method="none")
 

@@ -1,10 +1,16 @@
-"""What ends access tokens before their time: their client is deleted, their person may not sign in any more."""
+"""What ends tokens before their time: their client is deleted, their person may not sign in any more or has a new password."""
 
 from typing import Any
 
 import pytest
 
 from greatseal.api.directory import AccountState
+
+MICROSECOND = 0.000_001
+
+
+def refused(answer: Any) -> bool:
+    return (answer.status, answer.error) == (400, "invalid_grant")
 
 
 @pytest.mark.parametrize("format", ["jwt", "opaque"])
@@ -42,3 +48,39 @@ async def test_the_claims_of_somebody_who_is_gone_are_not_told(desk: Any, client
     del desk.people.states["alice"]
 
     assert (await desk.userinfo(token)).status == 401
+
+
+async def test_s064_a_new_password_ends_codes_families_and_claims_of_before(desk: Any, client: Any) -> None:
+    tokens, code = await desk.tokens(client), await desk.code(client)
+    desk.clock.advance(1)
+
+    desk.people.password_changed_at = desk.clock.now()
+
+    assert refused(await desk.redeem(client, code))
+    assert refused(await desk.refresh(client, tokens["refresh_token"]))
+    answer = await desk.userinfo(tokens["access_token"])
+    assert (answer.status, answer.error) == (401, "invalid_token")
+
+
+@pytest.mark.parametrize("later", [0.0, MICROSECOND])
+async def test_what_was_begun_with_the_new_password_goes_on_within_the_same_second(desk: Any, client: Any, later: float) -> None:
+    desk.clock.advance(0.5)
+    before = await desk.code(client)
+    desk.clock.advance(MICROSECOND)
+    desk.people.password_changed_at = desk.clock.now()
+    desk.clock.advance(later)
+
+    tokens = await desk.tokens(client)
+
+    assert (await desk.refresh(client, tokens["refresh_token"])).status == 200
+    assert (await desk.userinfo(tokens["access_token"])).status == 200
+    assert refused(await desk.redeem(client, before))
+
+
+async def test_a_token_of_a_program_knows_no_password(desk: Any, client: Any) -> None:
+    token = (await desk.own_token(client, scope="api")).json["access_token"]
+    desk.clock.advance(1)
+    desk.people.password_changed_at = desk.clock.now()
+
+    assert await desk.is_live(client, token)
+    assert (await desk.own_token(client, scope="api")).status == 200

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from greatseal.api.directory import AccountState
 from greatseal_idp import tables as t
 
 INACTIVE = {"active": False}
@@ -26,6 +27,21 @@ async def test_idp_192_state_and_claims_of_an_access_token(desk: Any, client: An
     }
     assert {"acr": "gold", "amr": ["pwd"], "sid": "s1", "sub": "alice@EXAMPLE"}.items() <= shown.items()
     assert await desk.introspect(client, tokens["access_token"]) == shown  # now from memory
+
+
+async def test_tokens_of_somebody_who_may_not_sign_in_are_not_active(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    both = [tokens["access_token"], tokens["refresh_token"]]
+    assert [(await desk.introspect(client, token))["active"] for token in both] == [True, True]
+
+    desk.people.states["alice"] = AccountState(disabled=True)
+    assert [await desk.introspect(client, token) for token in both] == [INACTIVE] * 2
+
+    desk.people.states["alice"] = AccountState()
+    assert [(await desk.introspect(client, token))["active"] for token in both] == [True, True]
+    desk.clock.advance(2)
+    desk.people.password_changed_at = desk.clock.now()
+    assert [await desk.introspect(client, token) for token in both] == [INACTIVE] * 2
 
 
 async def test_a_refresh_token_while_it_is_current(desk: Any, client: Any) -> None:

@@ -178,6 +178,49 @@ async def test_scopes_that_the_client_lost_meanwhile(desk: Any, client: Any) -> 
     assert refused(await desk.refresh(client, narrower["refresh_token"]))
 
 
+NAMED = {"userinfo": {"email": None, "groups": None}, "id_token": {"email": None}}
+
+
+async def told(desk: Any, tokens: Any) -> Any:
+    """The claims that tokens give beside the subject: those of /userinfo and, of NAMED, those of the ID token."""
+    given = (await desk.userinfo(tokens["access_token"])).json
+    return given.keys() - {"sub"}, desk.read(tokens["id_token"]).claims.keys() & {"email", "groups"}
+
+
+async def test_s012_claims_by_name_end_with_the_scope_of_the_client(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, scopes=("openid", "offline_access"), implied=("email", "groups"), claims=NAMED)
+    assert await told(desk, tokens) == ({"email", "groups"}, {"email"})
+    await desk.provider.clients.update(client.client_id, {"scopes": ["openid", "offline_access", "groups"]}, by="test")
+
+    less = (await desk.refresh(client, tokens["refresh_token"])).json
+
+    assert less["scope"] == "openid offline_access"
+    assert await told(desk, less) == ({"groups"}, set())
+    assert "email" not in desk.read(less["access_token"]).claims["userinfo_claims"]
+
+
+async def test_rfc_6749_6_a_narrower_scope_has_no_claims_of_others(desk: Any, client: Any) -> None:
+    scopes = ("openid", "offline_access", "email")
+    tokens = await desk.tokens(client, scopes=scopes, implied=("groups",), claims=NAMED)
+
+    narrow = (await desk.refresh(client, tokens["refresh_token"], scope="openid")).json
+    some = (await desk.refresh(client, narrow["refresh_token"], scope="openid email")).json
+    whole = (await desk.refresh(client, some["refresh_token"], scope="email openid offline_access")).json
+
+    assert await told(desk, narrow) == (set(), set())
+    assert await told(desk, some) == ({"email", "email_verified"}, {"email"})
+    assert await told(desk, whole) == ({"email", "email_verified", "groups"}, {"email"})
+
+
+async def test_a_scope_that_was_deleted_is_in_no_later_token(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client, scopes=("openid", "offline_access", "api"))
+    lone = await desk.code(client, scopes=("api",))
+    await desk.provider.scopes.delete("api", by="test")
+
+    assert (await desk.refresh(client, tokens["refresh_token"])).json["scope"] == "openid offline_access"
+    assert refused(await desk.redeem(client, lone), "invalid_scope")
+
+
 @pytest.mark.parametrize("state", ["disabled", "locked", "expired", "password_expired"])
 async def test_s028_a_user_who_may_not_sign_in(desk: Any, client: Any, state: str) -> None:
     token = (await desk.tokens(client))["refresh_token"]

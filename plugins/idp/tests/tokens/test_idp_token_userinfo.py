@@ -92,7 +92,10 @@ async def test_b16_scripts_of_any_origin_may_ask(desk: Any, client: Any) -> None
 
     good = await desk.send("GET", "/userinfo", headers={**origin, "Authorization": f"Bearer {token}"})
     preflight = await desk.send("OPTIONS", "/userinfo", headers=origin)
+    bad = await desk.send("GET", "/userinfo", headers={**origin, "Authorization": "Bearer x"})
 
+    assert (bad.status, bad.headers["Access-Control-Allow-Origin"]) == (401, "*")
+    assert "WWW-Authenticate" in bad.headers["Access-Control-Expose-Headers"]
     assert good.headers["Access-Control-Allow-Origin"] == preflight.headers["Access-Control-Allow-Origin"] == "*"
     assert "Authorization" in preflight.headers["Access-Control-Allow-Headers"]
 
@@ -135,7 +138,7 @@ async def test_scope_claims_in_the_id_token_are_the_clients_choice(desk: Any, cl
 
 async def test_core_5_5_the_claims_parameter(desk: Any, client: Any) -> None:
     asked = {"id_token": {"name": {"essential": True}, "exp": None, "sid": None}, "userinfo": {"email": None, "address": None}}
-    tokens = await desk.tokens(client, scopes=("openid", "offline_access"), claims=asked)
+    tokens = await desk.tokens(client, scopes=("openid", "offline_access"), implied=("profile", "email"), claims=asked)
     later = (await desk.refresh(client, tokens["refresh_token"])).json
 
     for given in (tokens, later):
@@ -149,10 +152,45 @@ async def test_the_claims_parameter_gives_nothing_beyond_the_clients_scopes(desk
     client = await desk.client(scopes=("openid", "offline_access"))
     asked = {"id_token": {"email": None}, "userinfo": {"email": None, "sub": None}}
 
-    tokens = await desk.tokens(client, scopes=("openid",), claims=asked)
+    tokens = await desk.tokens(client, scopes=("openid",), implied=("email",), claims=asked)
 
     assert "email" not in desk.read(tokens["id_token"]).claims
     assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE"}
+
+
+async def test_the_claims_parameter_gives_nothing_that_was_not_allowed(desk: Any, client: Any) -> None:
+    asked = {"id_token": {"email": None, "name": None}, "userinfo": {"email": None, "groups": None, "name": None}}
+
+    tokens = await desk.tokens(client, scopes=("openid",), implied=("email",), claims=asked)
+
+    read = desk.read(tokens["id_token"]).claims
+    assert (read["email"], "name" in read) == ("alice@example.org", False)
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE", "email": "alice@example.org"}
+
+
+async def test_s012_a_claim_by_name_ends_with_the_scope_of_the_client(desk: Any, client: Any) -> None:
+    asked = {"id_token": {"email": None}, "userinfo": {"email": None, "name": None}}
+    tokens = await desk.tokens(client, scopes=("openid",), implied=("email", "profile"), claims=asked)
+    code = await desk.code(client, scopes=("openid",), implied=("email", "profile"), claims=asked)
+    await desk.provider.clients.update(client.client_id, {"scopes": ["openid", "profile"]}, by="test")
+
+    later = (await desk.redeem(client, code)).json
+
+    assert "email" not in desk.read(later["id_token"]).claims
+    for one in (tokens, later):
+        assert (await desk.userinfo(one["access_token"])).json == {"sub": "alice@EXAMPLE", "name": "Alice A."}
+
+
+async def test_a_grant_check_that_refuses_a_scope_keeps_its_claims_back(desk: Any, client: Any) -> None:
+    asked = {"userinfo": {"email": None, "name": None}}
+    desk.check.refused = frozenset({"email"})
+
+    tokens = await desk.tokens(client, scopes=("openid",), implied=("email", "profile"), claims=asked)
+
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE", "name": "Alice A."}
+    desk.check.refused = frozenset({"openid"})
+    refused = await desk.redeem(client, await desk.code(client, scopes=("openid",), implied=("profile",), claims=asked))
+    assert (refused.status, refused.error) == (403, "access_denied")
 
 
 async def test_groups_are_in_the_access_token_with_their_scope(desk: Any, client: Any) -> None:

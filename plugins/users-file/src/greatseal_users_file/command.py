@@ -1,6 +1,9 @@
 """``greatseal users``: add, passwd and list."""
 
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -38,10 +41,9 @@ def add(config: Path, username: str, name: str | None, email: str | None, groups
     from greatseal_users_file import edit
 
     path = _file(config)
-    try:
-        edit.add(path, username, _password(), display_name=name, email=email, groups=groups)
-    except ValueError as error:
-        _fail(str(error))
+    password = _password()
+    with _told(path):
+        edit.add(path, username, password, display_name=name, email=email, groups=groups, now=_now)
     click.echo(f"{username} was added to {path}")
 
 
@@ -49,14 +51,13 @@ def add(config: Path, username: str, name: str | None, email: str | None, groups
 @CONFIG
 @click.argument("username")
 def passwd(config: Path, username: str) -> None:
-    """Set a new password, asked for or read from standard input."""
+    """Set a new password, asked for or read from standard input. Sessions and tokens of before end."""
     from greatseal_users_file import edit
 
     path = _file(config)
-    try:
-        edit.change_password(path, username, _password())
-    except (OSError, ValueError) as error:
-        _fail(str(error))
+    password = _password()
+    with _told(path):
+        edit.change_password(path, username, password, _now)
     click.echo(f"the password of {username} is changed")
 
 
@@ -67,6 +68,22 @@ def list_users(config: Path) -> None:
     for user in _people(_file(config)).users.values():
         off = "" if user.enabled else "  (disabled)"
         click.echo(f"{user.username:<20} {user.display_name or '':<28} {', '.join(user.groups)}{off}")
+
+
+def _now() -> int:
+    """Microseconds since the epoch; a command has no host, whose clock the service uses."""
+    return time.time_ns() // 1000
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whoever asked for a change that cannot be made is told why, in one line."""
+    try:
+        yield
+    except OSError as error:
+        _fail(f"{path} cannot be changed: {error.strerror}")
+    except ValueError as error:
+        _fail(str(error))
 
 
 def _people(path: Path) -> People:

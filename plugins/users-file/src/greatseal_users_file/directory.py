@@ -6,7 +6,7 @@ from typing import Any
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.tokens import ClaimsProvider
 from greatseal_users_file.file import UsersFile
-from greatseal_users_file.people import FileUser
+from greatseal_users_file.people import FileUser, moment_of
 
 
 class FileDirectory(Directory):
@@ -52,6 +52,7 @@ class FileDirectory(Directory):
             uid_number=one.uid_number,
             gid_number=one.gid_number,
             groups=one.groups,
+            password_changed_at=moment_of(one.password_changed) if one.password_changed is not None else None,
             state=AccountState(disabled=not one.enabled),
         )
 

@@ -2,6 +2,7 @@
 
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -9,32 +10,36 @@ import structlog
 from greatseal.api.problems import StartProblem
 from greatseal_users_file.people import People, read
 
+ADMINISTRATOR = "admin"
 ADMINISTRATORS = "administrators"
+TOO_OPEN = stat.S_IRWXO | stat.S_IWGRP
+"""The permissions that the file may not give."""
 
 
 class UsersFile:
     """The people of one file."""
 
-    def __init__(self, path: Path, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, path: Path, log: structlog.stdlib.BoundLogger, now: Callable[[], int] | None = None) -> None:
         self.path = path
         self._log = log
+        self._now = now
         self._stamp: tuple[int, int] | None = None
         self._people: People | None = None
 
     def open(self) -> str | None:
         """Read the file, or make it with an administrator: then the password is returned, which nobody can see again."""
         made = None
-        if not self.path.exists():
-            made = secrets.token_urlsafe(15)
-            from greatseal_users_file.edit import add  # a start that makes nothing needs no TOML writer
-
-            add(self.path, "admin", made, display_name="Administrator", groups=(ADMINISTRATORS,))
         try:
+            if not self.path.exists():
+                made = secrets.token_urlsafe(15)
+                from greatseal_users_file.edit import add  # a start that makes nothing needs no TOML writer
+
+                add(self.path, ADMINISTRATOR, made, display_name="Administrator", groups=(ADMINISTRATORS,), now=self._now)
             self._people = read(self.path.read_bytes())
-            self._stamp = self._now()
+            self._stamp = self._version()
         except (OSError, ValueError) as error:
             raise StartProblem(f"[users] file: {self.path}: {error}") from None
-        if self.path.stat().st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+        if self.path.stat().st_mode & TOO_OPEN:
             raise StartProblem(f"[users] file: {self.path} can be read by everybody or written by its group; run chmod 600 {self.path}")
         return made
 
@@ -43,7 +48,7 @@ class UsersFile:
         if self._people is None:
             raise RuntimeError("the users file is read from the lifespans on")
         try:
-            stamp = self._now()
+            stamp = self._version()
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._people = read(self.path.read_bytes())
@@ -52,6 +57,6 @@ class UsersFile:
             self._log.error("users file cannot be read; the people stay as they were", file=str(self.path), reason=str(error))
         return self._people
 
-    def _now(self) -> tuple[int, int]:
+    def _version(self) -> tuple[int, int]:
         found = self.path.stat()
         return found.st_mtime_ns, found.st_ino

@@ -3,19 +3,27 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import msgspec
 from argon2 import extract_parameters
 from argon2.exceptions import InvalidHash
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 class FileUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[user]]`: ``password`` is an Argon2id hash, absent for somebody who cannot sign in by password."""
+    """One `[[user]]`: ``password`` is an Argon2id hash, absent for somebody who cannot sign in by password.
+
+    ``password_changed`` ends what an earlier sign-in began; `greatseal users` writes it, and whoever edits the hash by hand may.
+    """
 
     username: str
     password: str | None = None
+    password_changed: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     display_name: str | None = None
     given_name: str | None = None
     family_name: str | None = None
@@ -64,6 +72,16 @@ def read(text: bytes) -> People:
         groups[name] = FileGroup(name=name)
     members = {name: tuple(sorted(user.username for user in document.user if name in user.groups)) for name in groups}
     return People(users={user.username: user for user in document.user}, groups=groups, members=members)
+
+
+def datetime_of(moment: int) -> datetime:
+    """A moment (microseconds since the epoch) as TOML has it."""
+    return EPOCH + moment * MICROSECOND
+
+
+def moment_of(when: datetime) -> int:
+    """As :func:`datetime_of`, the other way round; exact, as no float is."""
+    return (when - EPOCH) // MICROSECOND
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

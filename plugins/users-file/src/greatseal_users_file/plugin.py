@@ -1,7 +1,10 @@
 """People and groups from a TOML file."""
 
+import shlex
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +18,7 @@ from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
-from greatseal_users_file.file import UsersFile
+from greatseal_users_file.file import ADMINISTRATOR, UsersFile
 from greatseal_users_file.password import FilePassword
 from greatseal_users_file.settings import RealmSettings, UsersSettings
 
@@ -74,17 +77,37 @@ class Plugin:
 
     @hookimpl
     def welcome(self, host: Host) -> Sequence[Welcome]:
-        return [Welcome(title="Sign in (this password is shown once)", lines=lambda: self._lines(host))]
+        return [
+            Welcome(title="Sign in (this password is shown once)", lines=lambda: self._lines_of_the_first_start(host)),
+            Welcome(title="Sign in", lines=lambda: self._lines(host)),
+        ]
 
-    def _lines(self, host: Host) -> Sequence[str]:
+    def _lines_of_the_first_start(self, host: Host) -> Sequence[str]:
         if self._made is None:
             return []
-        return [f"{host.issuer}/ui/", "name      admin", f"password  {self._made}"]
+        return [f"{host.issuer}/ui/", f"name      {ADMINISTRATOR}", f"password  {self._made}"]
+
+    def _lines(self, host: Host) -> Sequence[str]:
+        file = self._open(host)
+        if file is None or self._made is not None:
+            return []
+        lines = [f"{host.issuer}/ui/", f"name      as in {file.path}"]
+        if ADMINISTRATOR in file.people().users:
+            lines.append(f"password  a new one: {passwd_command(ADMINISTRATOR)}")
+        return lines
 
     def _open(self, host: Host) -> UsersFile | None:
         if self._file is None and host.section_present("users"):
-            self._file = UsersFile(host.settings(UsersSettings).file, host.log)
+            self._file = UsersFile(host.settings(UsersSettings).file, host.log, host.clock.now)
         return self._file
+
+
+def passwd_command(username: str) -> str:
+    """The command that sets a password, with the program and the configuration file of the command that runs now."""
+    context = click.get_current_context(silent=True)
+    config = context.params.get("path") if context else None
+    program = sys.argv[0] if Path(sys.argv[0]).name == "greatseal" else "greatseal"
+    return shlex.join([program, "users", "passwd", username, "-c", str(config or "FILE")])
 
 
 def realm(host: Host) -> str:

@@ -77,9 +77,9 @@ class ConsentEndpoint:
         consent_id, waiting = await self._pending(call.query.get("consent_id"), session)
         request = waiting.kept.request
         client = await self._authorize.reader.client_of(request.to)
-        permitted = await self._authorize.permitted(call, request, client, session)
+        asked = await self._authorize.permitted(call, request, client, session)
         known = await self._provider.scopes.all()
-        scopes = [known[name] for name in permitted]
+        scopes = [known[name] for name in asked.all]
         if not wants_html(call):
             return Reply.json(_described(consent_id, waiting, client, scopes))
         token, headers = self._forms.token(call)
@@ -117,10 +117,11 @@ class ConsentEndpoint:
             if decision.decision == "deny":
                 await consents.deny(kept, session)
                 raise AccessDenied("the person did not allow it")
-            scopes = await self._authorize.permitted(call, kept.request, client, session)
+            asked = await self._authorize.permitted(call, kept.request, client, session)
             if decision.scopes is not None:
-                scopes = cut(scopes, decision.scopes)
-            return {"code": await consents.issue(kept, session, scopes, approved=True)}
+                cut(asked.scopes, decision.scopes)
+                asked = asked.within(decision.scopes)
+            return {"code": await consents.issue(kept, session, asked, approved=True)}
         except Spent:
             raise
         except Problem as problem:

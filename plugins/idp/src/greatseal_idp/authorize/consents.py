@@ -11,10 +11,12 @@ from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import Unauthenticated
 from greatseal.api.store import Refuse, Tx, scan
+from greatseal.api.tokens import Families
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.authorize.waiting import Kept, use_up
+from greatseal_idp.scopes import Asked
 from greatseal_idp.token.codes import CodeOrder, Codes
 
 _BY_ID = select(t.consent).where(t.consent.c.id == param("consent"))
@@ -53,7 +55,7 @@ class Consents:
         """What a person allowed, by client id, oldest first."""
         return await self._host.db.read(_all_of, subject)
 
-    async def issue(self, kept: Kept, session: SessionView, scopes: tuple[str, ...], *, approved: bool) -> str:
+    async def issue(self, kept: Kept, session: SessionView, asked: Asked, *, approved: bool) -> str:
         """The code for a request. ``approved`` remembers the consent.
 
         Raises :class:`greatseal_idp.authorize.waiting.Spent`, and LoginRequired when the session has just ended.
@@ -63,7 +65,8 @@ class Consents:
             client_id=request.to.client_id,
             redirect_uri=request.to.redirect_uri,
             subject=session.subject,
-            scopes=scopes,
+            scopes=asked.scopes,
+            implied=asked.implied,
             auth_time=session.auth_time,
             amr=session.amr,
             acr=session.acr,
@@ -81,6 +84,16 @@ class Consents:
         )
         await self._host.db.write(_deny, kept.uses, event)
 
+    async def withdraw(self, subject: str, client_id: str, families: Families) -> None:
+        """Forget what a person allowed a client, and end the client's refresh families of this person."""
+
+        def end(tx: Tx) -> None:
+            if tx.remove(t.CONSENT, consent_id(subject, client_id)):
+                tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
+                families.revoke_of(tx, subject=subject, client_id=client_id)
+
+        await self._host.db.write(end)
+
     def _issue(self, tx: Tx, order: CodeOrder, uses: tuple[str, ...], approved: bool) -> str:
         if tx.one(_SESSION, session=order.session_id) is None:
             raise Refuse(LoginRequired("the session has ended"))
@@ -97,11 +110,12 @@ def consent_id(subject: str, client_id: str) -> str:
 
 def _remember(tx: Tx, order: CodeOrder) -> None:
     id = consent_id(order.subject, order.client_id)
-    scopes = sorted((_load(tx, id) or frozenset()) | set(order.scopes))
+    allowed = (*order.scopes, *order.implied)
+    scopes = sorted((_load(tx, id) or frozenset()).union(allowed))
     encoded = msgspec.json.encode(scopes).decode()
     tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
     tx.audit(
-        AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(order.scopes))
+        AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(allowed))
     )
 
 

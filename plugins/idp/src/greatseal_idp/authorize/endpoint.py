@@ -15,6 +15,7 @@ from greatseal_idp.authorize.request import AuthorizationRequest, addressee, ref
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SECOND, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.scopes import Asked
 from greatseal_idp.sessions.limits import LoginLimits
 
 TRANSACTION = "transaction"
@@ -134,10 +135,10 @@ class AuthorizeEndpoint:
 
     async def _authorize(self, call: Call, kept: Kept, client: Client, session: SessionView) -> Reply:
         request = kept.request
-        scopes = await self.permitted(call, request, client, session)
-        covered = await self.consents.cover(session, client, scopes, request.to.redirect_uri)
+        asked = await self.permitted(call, request, client, session)
+        covered = await self.consents.cover(session, client, asked.all, request.to.redirect_uri)
         if covered and "consent" not in request.prompt:
-            code = await self.consents.issue(kept, session, scopes, approved=False)
+            code = await self.consents.issue(kept, session, asked, approved=False)
             return self.responses.code(call, request.to, code)
         if "none" in request.prompt:
             raise ConsentRequired("the person has not allowed this client what it asks for")
@@ -145,14 +146,19 @@ class AuthorizeEndpoint:
         handle = await self.waiting.keep(CONSENT, kept, session)
         return self._pages.see_other(f"/api/auth/consent?consent_id={quote(handle)}")
 
-    async def permitted(self, call: Call, request: AuthorizationRequest, client: Client, session: SessionView) -> tuple[str, ...]:
+    async def permitted(self, call: Call, request: AuthorizationRequest, client: Client, session: SessionView) -> Asked:
         """The scopes that the client may have of this person now. Raises InvalidScope, AccessDenied, Unavailable."""
         asked = await self.reader.current_scopes(request, client)
         question = GrantQuestion(
-            phase="authorize", subject=session.subject, client=client, scopes=frozenset(asked), remote=call.remote, amr=session.amr
+            phase="authorize",
+            subject=session.subject,
+            client=client,
+            scopes=frozenset(asked.all),
+            remote=call.remote,
+            amr=session.amr,
+            auth_time=session.auth_time,
         )
-        allowed = await self._provider.tokens.permitted(question)
-        return tuple(scope for scope in asked if scope in allowed)
+        return asked.permitted(await self._provider.tokens.permitted(question))
 
     async def _sign_in(self, call: Call, kept: Kept, handle: str | None) -> Reply:
         handle = handle or await self._wait(call, kept)

@@ -5,6 +5,7 @@ from typing import Protocol
 from greatseal.api.declarations import EventType, Job, Scope
 from greatseal.api.directory import Directories
 from greatseal.api.http import Route
+from greatseal.api.tokens import Families
 from greatseal.host import Host
 from greatseal_idp.authorize.consent import ConsentEndpoint
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
@@ -19,6 +20,7 @@ SWEEP_SECONDS = 600.0
 
 EVENTS = (
     EventType("consent_granted", "idp", "A person allowed a client what it asked for; detail is the scopes."),
+    EventType("consent_withdrawn", "idp", "A person took back what a client was allowed; its refresh tokens of the person ended."),
     EventType("consent_denied", "idp", "A person did not allow a client what it asked for."),
 )
 
@@ -28,6 +30,8 @@ class FrontParts(Parts, Protocol):
 
     @property
     def directories(self) -> Directories: ...
+    @property
+    def families(self) -> Families: ...
     @property
     def sessions(self) -> Sessions: ...
 
@@ -50,6 +54,7 @@ class Front:
             roles=provider.sessions.roles,
             clients=provider.clients,
             consents=authorize.consents,
+            families=provider.families,
             pages=provider.pages,
             forms=forms,
         )

@@ -5,6 +5,7 @@ from typing import Protocol
 from greatseal.api.clients import Clients
 from greatseal.api.identity import Login
 from greatseal.api.tokens import Tokens
+from greatseal_idp.claims import Claims
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
@@ -18,6 +19,8 @@ class Parts(Protocol):
     def clients(self) -> Clients: ...
     @property
     def scopes(self) -> Scopes: ...
+    @property
+    def claims(self) -> Claims: ...
     @property
     def signing(self) -> Signing: ...
     @property

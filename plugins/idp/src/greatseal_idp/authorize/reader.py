@@ -9,9 +9,8 @@ from greatseal.host import Host
 from greatseal_idp.authorize.parts import Parts
 from greatseal_idp.authorize.request import Addressee, AuthorizationRequest, check_request, cut
 from greatseal_idp.clients.redirects import matches
+from greatseal_idp.scopes import Asked
 from greatseal_idp.settings import OAuthSettings
-
-ID_TOKEN = frozenset({"jwt"})
 
 
 class Reader:
@@ -25,7 +24,8 @@ class Reader:
         """The checked request. Raises problems that may go to the client."""
         request = check_request(parameters, to, client, self._settings)
         scopes = cut(request.scopes, await self._provider.scopes.all())
-        return msgspec.structs.replace(request, scopes=scopes, hinted=self._hinted(parameters, client))
+        implied = await self._provider.claims.implied(request.claims, scopes, client.scopes)
+        return msgspec.structs.replace(request, scopes=scopes, implied=implied, hinted=self._hinted(parameters, client))
 
     async def client_of(self, to: Addressee) -> Client:
         """The client of a request that waited. Raises BadRequest when it or its redirect URI is gone."""
@@ -34,17 +34,17 @@ class Reader:
             raise BadRequest("the application is not registered any more, or not for this address")
         return client
 
-    async def current_scopes(self, request: AuthorizationRequest, client: Client) -> tuple[str, ...]:
-        """The scopes of a request that its client still has. Raises InvalidScope when none is left."""
+    async def current_scopes(self, request: AuthorizationRequest, client: Client) -> Asked:
+        """The scopes of a request that its client still has. Raises InvalidScope when none is left of those that it named."""
         known = await self._provider.scopes.all()
-        return cut(request.scopes, known.keys() & set(client.scopes))
+        current = known.keys() & set(client.scopes)
+        return Asked(cut(request.scopes, current), request.implied).within(current)
 
     def _hinted(self, parameters: Parameters, client: Client) -> str | None:
         hint = parameters.get("id_token_hint")
         if hint is None:
             return None
-        claims = self._provider.signing.verify(hint, typ=ID_TOKEN) or {}
-        audience, subject = claims.get("aud"), claims.get("sub")
-        if not isinstance(subject, str) or client.client_id not in (audience if isinstance(audience, list) else [audience]):
+        claims = self._provider.signing.identity(hint)
+        if claims is None or claims["aud"] != client.client_id:
             raise BadRequest("id_token_hint is no ID token that was issued here to this client")
-        return subject
+        return str(claims["sub"])

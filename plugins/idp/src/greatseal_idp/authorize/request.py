@@ -22,7 +22,7 @@ PROMPTS = frozenset({"none", "login", "consent", "select_account"})
 REPEATABLE = frozenset({"resource"})
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_SECONDS = re.compile(r"[0-9]{1,9}")
+_SECONDS = re.compile(r"[0-9]{1,12}")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 ResponseMode = Literal["query", "fragment", "form_post"]
@@ -65,11 +65,14 @@ class Addressee(msgspec.Struct, frozen=True, kw_only=True):
 class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that was checked. ``scopes`` are cut to the client's; ``hinted`` is the subject of its id_token_hint.
 
+    ``implied`` are the client's other scopes that release what ``claims`` names: the person is asked about them too.
+
     ``acr_values`` is a wish (OpenID Connect Core s3.1.2.1), and every sign-in already gives the best acr that it can.
     """
 
     to: Addressee
     scopes: tuple[str, ...]
+    implied: tuple[str, ...] = ()
     code_challenge: str | None = None
     nonce: str | None = None
     prompt: tuple[str, ...] = ()
@@ -195,6 +198,8 @@ def _challenge(parameters: Parameters, client: Client, settings: OAuthSettings) 
 
 def _scopes(scope: str, allowed: Collection[str]) -> tuple[str, ...]:
     asked = _words(scope)
+    if not asked:
+        raise InvalidScope("scope is missing")
     if any(_SCOPE.fullmatch(one) is None for one in asked):
         raise InvalidScope("scope: expected names of printable ASCII characters with blanks between them")
     return cut(asked, frozenset(allowed))

@@ -1,6 +1,6 @@
 """The fields of a client as the admin API takes them, and how they merge with a stored record (document, "Client registration")."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -78,6 +78,30 @@ NULLABLE = (
     "jwks_uri", "jwks", "kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "spiffe_id", "workload_type",
 )  # fmt: skip
 LISTS = ("redirect_uris", "scopes", "grant_types")
+
+
+FEATURE_FIELDS: Mapping[str, object] = {
+    "dpop_bound_access_tokens": False,  # RFC 9449 s5.2
+    "tls_client_certificate_bound_access_tokens": False,  # RFC 8705 s3.4
+    "profile": "default",  # FAPI 2.0 Security Profile
+    "authorization_signed_response_alg": None,  # JARM
+    "request_object_signing_alg": None,  # RFC 9101
+    "frontchannel_logout_uri": None,  # OpenID Connect Front-Channel Logout
+    "frontchannel_logout_session_required": False,
+}
+"""Fields that ask for a feature of another plugin, each with the value that asks for nothing (:class:`greatseal.api.clients.ClientField`).
+
+``default_acr_values`` is none of them: it is a wish, and every sign-in gives the best acr that it can (OpenID Connect Core s3.1.2.1).
+"""
+
+BINDING_FIELDS = frozenset({"dpop_bound_access_tokens", "tls_client_certificate_bound_access_tokens", "profile"})
+"""Those of a client that must get no unbound token."""
+
+
+def unprovided(client: Client, provided: Collection[str]) -> frozenset[str]:
+    """The feature fields that a client asks for and that are not among ``provided``."""
+    asked = client.more.keys() & FEATURE_FIELDS.keys()
+    return frozenset(name for name in asked if name not in provided and client.more[name] not in (None, FEATURE_FIELDS[name]))
 
 
 def read_fields(body: Mapping[str, Any]) -> ClientFields:

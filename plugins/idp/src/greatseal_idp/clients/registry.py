@@ -21,7 +21,8 @@ from greatseal_idp import tables as t
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import read_fields, registration
 from greatseal_idp.clients.secrets import ClientSecrets
-from greatseal_idp.clients.validation import Rules, derived_grant_types
+from greatseal_idp.clients.validation import Rules, check_scopes, derived_grant_types
+from greatseal_idp.scopes import Scopes
 
 UPDATE_TRIES = 5
 
@@ -44,8 +45,9 @@ class _Bindings(msgspec.Struct, frozen=True):
 class Registry:
     """The clients. A read of a known client costs no SQL; a change is seen by the next read."""
 
-    def __init__(self, host: Host, *, ends: Sequence[Ends] = ()) -> None:
+    def __init__(self, host: Host, scopes: Scopes, *, ends: Sequence[Ends] = ()) -> None:
         self._host = host
+        self._scopes = scopes
         self._ends = tuple(ends)
         self._rules = Rules(host)
         self._cache = host.changes.cache(t.CLIENT.name, _load)
@@ -93,7 +95,9 @@ class Registry:
 
     async def create(self, body: Mapping[str, Any], *, by: str) -> Registered:
         """A new client of the admin API, from the decoded JSON body. Raises as :meth:`register`."""
-        return await self.register(registration(read_fields(body)), by=by)
+        asked = registration(read_fields(body))
+        check_scopes(asked.client.scopes, await self._scopes.all())
+        return await self.register(asked, by=by)
 
     async def register(self, registration: Registration, *, by: str) -> Registered:
         """See :meth:`greatseal.api.clients.Clients.register`. The client's id is made here."""
@@ -122,6 +126,8 @@ class Registry:
             if before is None:
                 return None
             asked = registration(fields, before)
+            # A scope that was deleted meanwhile stands in the way of no other change.
+            check_scopes(asked.client.scopes, {*before.scopes, *await self._scopes.all()})
             client, _ = await self._with_secret(self._rules.check(asked), asked)
             if await self._host.db.write(_store, before, client, event):
                 return await self._read(client_id)

@@ -1,16 +1,25 @@
 """The rules of a registration (document, "Client registration"; rulings R31 to R38, R103). PUT is checked as POST: the whole record."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
-from greatseal.api.clients import Client, ClientAuthMethod, InvalidClientMetadata, InvalidRedirectUri, Registration, StoredSecret
+from greatseal.api.clients import (
+    Client,
+    ClientAuthMethod,
+    ClientField,
+    InvalidClientMetadata,
+    InvalidRedirectUri,
+    Registration,
+    StoredSecret,
+)
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
-from greatseal_idp.clients.fields import MANY, check_more
+from greatseal_idp.clients.fields import MANY, check_more, unprovided
 from greatseal_idp.clients.redirects import check_redirect_uri
-from greatseal_idp.scopes import is_scope_token
+from greatseal_idp.scopes import INTROSPECT, is_scope_token
+from greatseal_idp.scopes import MAX_NAME as LONGEST
 from greatseal_idp.settings import OAuthSettings
 
 METHOD_FIELDS = ("jwks_uri", "jwks", "tls_client_certificate", "kerberos_principal", "kerberos_principal_pattern")
@@ -61,6 +70,7 @@ class Rules:
         _check_texts(client)
         _check_lists(client)
         self._check_grants(client)
+        self._check_features(client)
         _check_method_fields(registration, method)
         _check_secret(registration, method)
         return method.check(registration)
@@ -81,6 +91,18 @@ class Rules:
             raise InvalidClientMetadata(f"grant_types: expected some of {', '.join(sorted(self._host.components(Grant)))}")
         if "authorization_code" in client.grant_types and not client.redirect_uris:
             raise InvalidClientMetadata("redirect_uris: authorization_code needs one at least")
+
+    def _check_features(self, client: Client) -> None:
+        """A switch that protects nothing must not be stored as if it did."""
+        if asked := unprovided(client, self._host.components(ClientField)):
+            raise InvalidClientMetadata(f"{min(asked)}: no enabled plugin provides this")
+
+
+def check_scopes(scopes: Sequence[str], known: Container[str]) -> None:
+    """Raises InvalidClientMetadata for a scope that is none: a misspelt one is noticed here, and not when no token has it."""
+    for scope in scopes:
+        if scope not in known and scope != INTROSPECT and is_scope_token(scope):
+            raise InvalidClientMetadata(f"scopes: {scope[:LONGEST]} is not defined")
 
 
 def _check_web_uri(name: str, uri: str) -> None:

@@ -4,15 +4,18 @@ from urllib.parse import quote
 
 from greatseal.api.clients import Clients
 from greatseal.api.directory import Directories, DirectoryUnavailable, User
-from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.problems import Problem
+from greatseal.api.tokens import Families
+from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.rbac import Roles
 
 ACCOUNT = "/ui/"
+WITHDRAW = "/ui/withdraw"
 
 
 class AccountPage:
@@ -26,6 +29,7 @@ class AccountPage:
         roles: Roles,
         clients: Clients,
         consents: Consents,
+        families: Families,
         pages: Pages,
         forms: Forms,
     ) -> None:
@@ -34,6 +38,7 @@ class AccountPage:
         self._roles = roles
         self._clients = clients
         self._consents = consents
+        self._families = families
         self._pages = pages
         self._forms = forms
 
@@ -43,6 +48,15 @@ class AccountPage:
             Route("GET", "/", self.front, style="page", summary="Leads to the account page."),
             Route("GET", "/ui", self.front, style="page", summary="Leads to the account page."),
             Route("GET", ACCOUNT, self.show, style="page", auth=asks, summary="Your account."),
+            Route(
+                "POST",
+                WITHDRAW,
+                self.withdraw,
+                style="page",
+                auth=asks,
+                content_types=(FORM,),
+                summary="Take back what a client was allowed.",
+            ),
         ]
 
     async def front(self, _call: Call) -> Reply:
@@ -57,6 +71,18 @@ class AccountPage:
         except Problem as problem:
             return self._pages.refusal(call, problem)
 
+    async def withdraw(self, call: Call) -> Reply:
+        session = await self._login.session(call)
+        if session is None:
+            return self._pages.see_other(ACCOUNT)
+        try:
+            form = Parameters.parse(await call.raw())
+            self._forms.check(call, form)
+            await self._consents.withdraw(session.subject, form.get("client_id", ""), self._families)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+        return self._pages.see_other(ACCOUNT)
+
     async def _show(self, call: Call, session: SessionView) -> Reply:
         token, headers = self._forms.token(call)
         user = await self._user(session)
@@ -70,7 +96,8 @@ class AccountPage:
             email=user.email if user is not None else None,
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
-            consents=[(await self._name(client_id), scopes) for client_id, scopes in consents.items()],
+            withdraw=WITHDRAW,
+            consents=[(client_id, await self._name(client_id), scopes) for client_id, scopes in consents.items()],
         )
 
     async def _user(self, session: SessionView) -> User | None:

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 from greatseal.api.http import Call, Parameters
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
-from greatseal.http.csrf import FORM, refuse_foreign
+from greatseal.http.csrf import ForeignOrigin, refuse_foreign
 from greatseal.jose.compact import b64url_encode
 from greatseal_idp.sessions import cookie as sessions
 
 FIELD = "form_token"
 """The hidden input of every form of ours."""
+STALE = "this page was open for too long, somebody signed in again meanwhile, or cookies are switched off; go back and load it again"
 FORM_COOKIE = "greatseal_form"
 MAX_AGE = 86_400
 
@@ -51,14 +52,14 @@ class Forms:
         return any(hmac.compare_digest(form_token(secret).encode(), given) for secret in secrets_sent if secret)
 
     def check(self, call: Call, form: Parameters) -> None:
-        """Raises ForeignOrigin for a form that was not sent from a page of ours."""
+        """Raises ForeignOrigin for a form that was not sent from a page of ours, or from one that is too old."""
         refuse_foreign(
             origin=call.headers.get("Origin"),
             fetch_site=call.headers.get("Sec-Fetch-Site"),
             own_origins=self.own_origins,
-            content_type=FORM,
-            form_token_valid=self.valid(call, form),
         )
+        if not self.valid(call, form):
+            raise ForeignOrigin(STALE)
 
     def _cookie(self, call: Call, name: str) -> str | None:
         return cookie_of(call.headers.get("Cookie", ""), name, secure=self._secure)

@@ -122,4 +122,7 @@ class LoginPages:
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:
-    return values.get("username") or (request.login_hint if request is not None else None) or ""
+    """What was typed, or the person whom the client expects (OpenID Connect Core s3.1.2.1)."""
+    if request is None:
+        return values.get("username") or ""
+    return values.get("username") or request.login_hint or (request.hinted or "").rpartition("@")[0]

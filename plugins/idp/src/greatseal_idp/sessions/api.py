@@ -112,7 +112,7 @@ class SessionApi:
 
     async def profile(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
-        user = await self._directories.user(session.subject)
+        user = await self._directories.account(session.subject, auth_time=session.auth_time)
         groups = session.groups if user is None else user.groups
         return Reply.json({"username": session.username, **{name: getattr(user, name, None) for name in PROFILE}, "groups": groups})
 

@@ -41,13 +41,15 @@ from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
-from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
+from greatseal_idp.sessions.store import SECOND, NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
 
 UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
 """The class of a sign-in about which nothing more is said (reference 13)."""
 WRONG = "the name or the password is wrong"
 MAX_USER_AGENT = 256
+CLOCK_SKEW = 300 * SECOND
+"""How far the clock of a directory may be ahead: as much as Kerberos allows by default."""
 
 
 class LoginImpl:
@@ -153,7 +155,8 @@ class LoginImpl:
         if user is not None and user.state.password_expired and not (user.state.disabled or user.state.locked or user.state.expired):
             changer = user.source if user.source in self._host.components(PasswordChanger) else None
             return PasswordExpired(username=user.username, realm=user.realm, changer=changer)
-        user = await self._directories.account(authenticated.subject)
+        # A directory whose clock is further ahead would end every session of the user at once.
+        user = await self._directories.account(authenticated.subject, auth_time=self._host.clock.now() + CLOCK_SKEW)
         if user is not None and (missing := missing_factors(user, authenticated)):
             return FactorRequired(credentials=missing, headers=authenticated.headers)
         new, value = await self._new(call, authenticated, user)
@@ -184,6 +187,7 @@ class LoginImpl:
             user_agent=agent[:MAX_USER_AGENT].encode("ascii", "replace").decode() or None,
             upstream=authenticated.upstream,
             replaces=replaces.view.id if replaces is not None else None,
+            password_changed_at=user.password_changed_at if user is not None else None,
         )
         return new, value
 

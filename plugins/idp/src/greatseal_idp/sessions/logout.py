@@ -17,7 +17,6 @@ from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.store import SessionStore, StoredSession
 from greatseal_idp.signing import Signing
 
-ID_TOKEN = frozenset({"jwt"})
 CARRIED = ("id_token_hint", "client_id", "post_logout_redirect_uri", "state")
 """Parameters that the confirmation page hands on."""
 
@@ -62,15 +61,16 @@ class Logout:
     async def _answer(self, call: Call, parameters: Parameters) -> Reply:
         request = await self._read(parameters)
         session = await self._store.of(call)
-        if session is None and request.hint is not None:
-            session = await self._of_hint(request.hint)
-            return await self._end(call, request, session)
+        if session is not None:
+            if request.hint is not None and _is_of(session, request.hint):
+                return await self._end(call, request, session)
+            return self._ask(call, request, parameters, session)
+        session = await self._of_hint(request.hint) if request.hint is not None else None
         if session is None and call.http.method == "POST":
             # A form of another site comes without the cookie; the same request as a GET has it.
             return self._pages.see_other(f"/logout?{_query(parameters)}")
-        if session is None or (request.hint is not None and _is_of(session, request.hint)):
-            return await self._end(call, request, session)
-        return self._ask(call, request, parameters, session)
+        # That form must not take away the cookie of whoever was led to send it.
+        return await self._end(call, request, session, clear=call.http.method != "POST")
 
     async def _read(self, parameters: Parameters) -> Request:
         """Check all that was sent (s2). Raises BadRequest, and then nothing ends and nobody is sent anywhere."""
@@ -93,8 +93,8 @@ class Logout:
         """The claims of an ID token of ours, expired or not."""
         if token is None:
             return None
-        claims = self._signing.verify(token, typ=ID_TOKEN)
-        if claims is None or not isinstance(claims.get("aud"), str) or not isinstance(claims.get("sub"), str):
+        claims = self._signing.identity(token)
+        if claims is None:
             raise BadRequest("id_token_hint is not an ID token of this service")
         return claims
 
@@ -104,14 +104,15 @@ class Logout:
         session = await self._store.get(sid) if isinstance(sid, str) else None
         return session if session is not None and session.view.subject == hint["sub"] else None
 
-    async def _end(self, call: Call, request: Request, session: StoredSession | None) -> Reply:
+    async def _end(self, call: Call, request: Request, session: StoredSession | None, *, clear: bool = True) -> Reply:
         if session is not None:
             by = request.client.client_id if request.client is not None else None
             await self._login.end_as(session.view.id, event_type="logout", by=by)
+        headers = (self._login.cleared(),) if clear else ()
         if request.back is None:
-            return self._pages.page("logged_out", headers=(self._login.cleared(),))
+            return self._pages.page("logged_out", headers=headers)
         status = 303 if call.http.method == "POST" else 302
-        return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), self._login.cleared()))
+        return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), *headers))
 
     def _ask(self, call: Call, request: Request, parameters: Parameters, session: StoredSession) -> Reply:
         token, headers = self._forms.token(call)
@@ -127,7 +128,8 @@ class Logout:
 
 
 def _is_of(session: StoredSession, hint: Mapping[str, Any]) -> bool:
-    return bool(session.view.subject == hint["sub"])
+    """Whether the ID token was issued in this session; one of another session of the same person is a reason to ask (s2)."""
+    return bool(session.view.subject == hint["sub"] and hint.get("sid", session.view.id) == session.view.id)
 
 
 def _with_state(uri: str, state: str | None) -> str:

@@ -47,7 +47,7 @@ class Sessions:
         pages: Pages,
     ) -> None:
         self.backchannel = Backchannel(host, clients, signing)
-        self.store = SessionStore(host, families, revocations, self.backchannel)
+        self.store = SessionStore(host, directories, families, revocations, self.backchannel)
         self.login = LoginImpl(host, self.store, directories)
         self.roles = Roles(host, directories)
         self.origin = OwnOrigin(host)

@@ -8,13 +8,15 @@ import msgspec
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.http import Call
-from greatseal.api.identity import SessionView, Upstream
+from greatseal.api.identity import AccountRefused, SessionView, Upstream
 from greatseal.api.store import Row, Tx, scan
 from greatseal.api.tokens import Families
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
+from greatseal_idp.directories import DirectoriesImpl, PasswordChanged
 from greatseal_idp.sessions.cookie import SessionCookie, digest_of
 from greatseal_idp.settings import SessionSettings
 from greatseal_idp.token.revoked import Revocations
@@ -44,7 +46,7 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sign-in stores. ``replaces`` is the session that the browser came with."""
+    """What a sign-in stores. ``replaces`` is the session that the browser came with, ``password_changed_at`` that of the user."""
 
     id: str
     digest: bytes
@@ -58,6 +60,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None
     upstream: Upstream | None
     replaces: str | None
+    password_changed_at: int | None
 
 
 class Notifier(Protocol):
@@ -70,8 +73,9 @@ class Notifier(Protocol):
 class SessionStore:
     """The sessions of this issuer."""
 
-    def __init__(self, host: Host, families: Families, revocations: Revocations, notifier: Notifier) -> None:
+    def __init__(self, host: Host, directories: DirectoriesImpl, families: Families, revocations: Revocations, notifier: Notifier) -> None:
         self._host = host
+        self._directories = directories
         self._families = families
         self._revocations = revocations
         self._notifier = notifier
@@ -82,7 +86,7 @@ class SessionStore:
         self._ids: OrderedDict[bytes, str] = OrderedDict()
 
     async def of(self, call: Call) -> StoredSession | None:
-        """The live session of the call's cookie. Using it keeps it from ending idle."""
+        """The live session of the call's cookie. Using it keeps it from ending idle; a password that was set after its sign-in ends it."""
         value = self._cookie.value(call)
         if value is None:
             return None
@@ -97,6 +101,9 @@ class SessionStore:
         if not self._alive(session, now):
             # Removed now, so that a clock that is set back cannot wake it up again.
             await self._host.db.write(self._expire, id)
+            return None
+        if await self._is_superseded(session):
+            await self._host.db.write(self._end_superseded, session)
             return None
         if now - session.last_seen_at >= TOUCH_EVERY:
             await self._host.db.write(_touch, id)
@@ -120,7 +127,7 @@ class SessionStore:
         id = before.view.id if before is not None and same else new.id
         clients = before.clients if before is not None and same else ()
         fields = msgspec.structs.asdict(new)
-        for name in ("id", "replaces"):
+        for name in ("id", "replaces", "password_changed_at"):
             del fields[name]
         tx.put(
             t.SESSION,
@@ -132,7 +139,8 @@ class SessionStore:
                 "upstream": _encode(new.upstream) if new.upstream is not None else None,
             },
             clients=_encode(clients),
-            auth_time=tx.now,
+            # The directory's clock may be a little ahead; whoever has just set the password is not signed out by that.
+            auth_time=max(tx.now, new.password_changed_at or 0),
             created_at=tx.now,
             last_seen_at=tx.now,
             expires_at=tx.now + self._ttl,
@@ -166,6 +174,25 @@ class SessionStore:
         for row in rows:
             self._close(tx, row.id)
         return len(rows)
+
+    async def _is_superseded(self, session: StoredSession) -> bool:
+        """Whether the password was set after the sign-in.
+
+        A directory that is down ends nothing here: whatever a session is good for asks it once more, and a sign-out needs none.
+        """
+        try:
+            await self._directories.account(session.view.subject, auth_time=session.view.auth_time)
+        except PasswordChanged:
+            return True
+        except (AccountRefused, DirectoryUnavailable):
+            return False
+        return False
+
+    def _end_superseded(self, tx: Tx, found: StoredSession) -> None:
+        session = _load(tx, found.view.id)
+        # The person may have signed in again meanwhile, which keeps the id.
+        if session is not None and session.view.auth_time == found.view.auth_time:
+            self.end(tx, session.view.id, event_type="session_revoked")
 
     def _expire(self, tx: Tx, id: str) -> None:
         session = _load(tx, id)

@@ -1,8 +1,9 @@
 """Bearer tokens at the resources of this issuer (RFC 6750): where they may stand, and how each refusal is told."""
 
 from greatseal.api.http import AuthScheme, Bearer, Call, Parameters
-from greatseal.api.problems import BadRequest, Forbidden, Unauthenticated
+from greatseal.api.problems import BadRequest, Forbidden, Problem, Unauthenticated
 from greatseal.api.tokens import AccessToken, BearerCaller, Tokens
+from greatseal_idp.token.cors import ALLOW, EXPOSE
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -28,6 +29,15 @@ class BearerScheme(AuthScheme):
         self._tokens = tokens
 
     async def authenticate(self, call: Call) -> BearerCaller:
+        try:
+            return await self._proven(call)
+        except Problem as problem:
+            if "Origin" in call.headers:
+                # Nothing ambient proves this caller, and a script has to see that its token ended.
+                problem.headers.update((ALLOW, EXPOSE))
+            raise
+
+    async def _proven(self, call: Call) -> BearerCaller:
         text = await presented(call)
         if text is None:
             raise Unauthenticated("this needs an access token", headers={"WWW-Authenticate": "Bearer"})

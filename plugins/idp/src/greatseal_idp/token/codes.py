@@ -26,7 +26,10 @@ _CLIENTS_OF = select(t.session.c.clients).where(t.session.c.id == param("session
 
 
 class CodeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code stands for. ``claims`` is the claims parameter (OpenID Connect Core s5.5), ``auth_time`` microseconds."""
+    """What a code stands for. ``claims`` is the claims parameter (OpenID Connect Core s5.5), ``implied`` the scopes allowed for it alone.
+
+    ``auth_time`` is microseconds.
+    """
 
     client_id: str
     redirect_uri: str
@@ -38,6 +41,7 @@ class CodeOrder(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     code_challenge: str | None = None
     nonce: str | None = None
+    implied: tuple[str, ...] = ()
     claims: Mapping[str, Any] | None = None
 
 
@@ -68,6 +72,7 @@ class Codes:
             subject=order.subject,
             session_id=order.session_id,
             scopes=_json(order.scopes),
+            implied=_json(order.implied) if order.implied else None,
             nonce=order.nonce,
             claims=None if order.claims is None else _json(order.claims),
             auth_time=order.auth_time,
@@ -89,6 +94,7 @@ class Codes:
             redirect_uri=row.redirect_uri,
             subject=row.subject,
             scopes=tuple(msgspec.json.decode(row.scopes)),
+            implied=() if row.implied is None else tuple(msgspec.json.decode(row.implied)),
             auth_time=row.auth_time,
             amr=tuple(msgspec.json.decode(row.amr)),
             acr=row.acr,

@@ -8,12 +8,13 @@ import msgspec
 import orjson
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Clients, ProvenRequest
+from greatseal.api.clients import Client, ClientField, Clients, ProvenRequest
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Refused, Tx, operation
 from greatseal.api.tokens import Families, Grant, Granted, UnauthorizedClient
 from greatseal.host import Host
+from greatseal_idp.clients.fields import BINDING_FIELDS, unprovided
 from greatseal_idp.token.cors import open_to_scripts, preflight
 from greatseal_idp.token.issue import Issuer
 
@@ -54,12 +55,18 @@ class TokenEndpoint:
     async def token(self, call: Call) -> Reply:
         """The token response."""
         request = await self._clients.authenticate(call)
+        self._check_binding(request.client)
         grant = self._grant(request)
         granted = await self._redeemed(grant, await grant.prepare(request))
         granted = await self._recorded(granted, request)
         response = await self._issuer.response(request.client, granted)
         headers = (_NO_CACHE, *request.match.headers) if request.match.headers else (_NO_CACHE,)
         return Reply(body=orjson.dumps(response), content_type="application/json", headers=headers)
+
+    def _check_binding(self, client: Client) -> None:
+        """A client that must get bound tokens gets none while nobody binds them, as after its plugin was disabled (RFC 9449 s5.2)."""
+        if asked := BINDING_FIELDS & unprovided(client, self._host.components(ClientField)):
+            raise UnauthorizedClient(f"{min(asked)}: no enabled plugin provides this")
 
     def _grant(self, request: ProvenRequest) -> Grant[Any]:
         check_repeated(request.form)

@@ -42,6 +42,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     authentication: Authentication | None = None
     audiences: tuple[str, ...] = ()
+    implied: tuple[str, ...] = ()
     cnf: Mapping[str, str] | None = None
     claims: Mapping[str, Any] = {}
     id_token_claims: Mapping[str, Any] | None = None
@@ -94,6 +95,7 @@ class FamiliesImpl:
         held = Held(
             authentication=granted.authentication,
             audiences=granted.audiences,
+            implied=granted.implied,
             cnf=granted.cnf,
             claims=granted.claims,
             id_token_claims=granted.id_token.claims if granted.id_token else None,

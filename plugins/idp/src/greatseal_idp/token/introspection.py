@@ -6,17 +6,17 @@ import orjson
 
 from greatseal.api.clients import Client, Clients, InvalidClient
 from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.api.identity import AccountRefused
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.scopes import INTROSPECT
 from greatseal_idp.token.cors import open_to_scripts, preflight
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.issue import SECOND
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
-from greatseal_idp.token.verify import TokensImpl, Verified
-
-SCOPE = "introspect"
-"""A client with this scope may ask about every token: a resource server without an audience of its own."""
+from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
 
 _INACTIVE = Reply(body=b'{"active":false}', content_type="application/json")
 _SHOWN = (
@@ -28,11 +28,12 @@ _SHOWN = (
 class Introspection:
     """Answers ``{"active": false}`` alone for all that is not live or is not the caller's to know."""
 
-    def __init__(self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl) -> None:
+    def __init__(self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl, directories: DirectoriesImpl) -> None:
         self._host = host
         self._clients = clients
         self._tokens = tokens
         self._families = families
+        self._directories = directories
 
     def routes(self) -> list[Route]:
         """/introspect."""
@@ -60,6 +61,9 @@ class Introspection:
         found = await self._tokens.verified(token)
         if found is None or not concerns(request.client, found):
             return _INACTIVE
+        auth_time = signed_in_by(found.token.claims)
+        if auth_time is not None and not await self._may(found.token.subject, auth_time):
+            return _INACTIVE
         if found.introspection is None:
             found.introspection = orjson.dumps(_members(found))
         return Reply(body=found.introspection, content_type="application/json")
@@ -70,6 +74,9 @@ class Introspection:
         if token is None or record is None or record.client_id != client.client_id:
             return _INACTIVE
         if not record.is_live(self._host.clock.now()) or token.generation != record.generation:
+            return _INACTIVE
+        signed_in = record.held.authentication
+        if not await self._may(record.subject, signed_in.auth_time if signed_in else None):
             return _INACTIVE
         members: dict[str, Any] = {
             "active": True,
@@ -84,10 +91,18 @@ class Introspection:
         }
         return Reply.json(members)
 
+    async def _may(self, subject: str, auth_time: int | None) -> bool:
+        """Whether the account behind a token may still sign in, and its sign-in still counts (decisions, identity provider 10)."""
+        try:
+            await self._directories.account(subject, auth_time=auth_time)
+        except AccountRefused:
+            return False
+        return True
+
 
 def concerns(client: Client, found: Verified) -> bool:
     """Whether the client holds the token, is (or owns) an audience of it, or may ask about all."""
-    if found.token.client_id == client.client_id or SCOPE in client.scopes:
+    if found.token.client_id == client.client_id or INTROSPECT in client.scopes:
         return True
     audience = found.token.claims["aud"]
     named = {audience} if isinstance(audience, str) else set(audience)

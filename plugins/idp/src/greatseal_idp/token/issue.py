@@ -126,7 +126,8 @@ class Issuer:
         order = granted.id_token
         assert order is not None
         scopes = granted.scopes if client.more.get("id_token_include_scope_claims", True) else ()
-        wanted = await self._claims.requested({"id_token": order.claims}, "id_token", client.scopes)
+        allowed = tuple(scope for scope in (*granted.scopes, *granted.implied) if scope in client.scopes)
+        wanted = await self._claims.named(order.claims, allowed)
         claims = {
             **await self._claims.of(granted.subject, scopes, wanted),
             "iss": self._issuer,

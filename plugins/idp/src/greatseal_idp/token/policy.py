@@ -19,7 +19,7 @@ class Policy:
     async def permitted(self, question: GrantQuestion) -> frozenset[str]:
         """The scopes that remain."""
         if question.phase != "client":
-            await self._directories.account(question.subject)
+            await self._directories.account(question.subject, auth_time=question.auth_time)
         scopes = question.scopes
         for check in self._ordered():
             scopes &= await check.check(msgspec.structs.replace(question, scopes=scopes))

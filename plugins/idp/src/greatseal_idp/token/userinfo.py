@@ -7,11 +7,12 @@ from greatseal.api.http import Bearer, Call, Reply, Route
 from greatseal.api.identity import AccountRefused
 from greatseal.api.tokens import BearerCaller
 from greatseal.host import Host
-from greatseal_idp.claims import Claims
+from greatseal_idp.claims import USERINFO_CLAIMS, Claims
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.bearer import FORM, refused
 from greatseal_idp.token.cors import open_to_scripts, preflight
+from greatseal_idp.token.verify import signed_in_by
 
 PATH = "/userinfo"
 
@@ -40,12 +41,12 @@ class UserInfo:
         """JSON, or a signed JWT for a client that registered ``userinfo_signed_response_alg`` (s5.3.2)."""
         token = call.caller_as(BearerCaller).token
         try:
-            await self._directories.account(token.subject)
+            await self._directories.account(token.subject, auth_time=signed_in_by(token.claims))
         except AccountRefused as problem:
             raise refused("the account may not sign in") from problem
-        wanted = token.claims.get("userinfo_claims", ())
-        claims = {**await self._claims.of(token.subject, token.scopes, wanted), "sub": token.subject}
         client = await self._clients.get(token.client_id)
+        wanted = await self._claims.named(token.claims.get(USERINFO_CLAIMS, ()), () if client is None else client.scopes)
+        claims = {**await self._claims.of(token.subject, token.scopes, wanted), "sub": token.subject}
         alg = None if client is None else client.more.get("userinfo_signed_response_alg")
         if alg in self._signing.algorithms:
             signed = await self._signing.jwt("JWT", {**claims, "iss": self._host.issuer, "aud": token.client_id}, alg=alg)

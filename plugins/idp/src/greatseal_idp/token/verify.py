@@ -22,7 +22,6 @@ CACHED = 5_000
 LONGEST = 16_384
 """Characters of a token that is looked at."""
 ACCESS = frozenset({"at+jwt"})
-IDENTITY = frozenset({"jwt"})
 
 _TYPE = "urn:ietf:params:oauth:token-type:"
 
@@ -137,10 +136,9 @@ class TokensImpl:
         )
 
     async def _identity_subject(self, token: str) -> SubjectToken | None:
-        claims = self._signing.verify(token, typ=IDENTITY) if token.isascii() else None
+        claims = self._signing.identity(token) if token.isascii() else None
         await self._revocations.load()
-        # A signed answer of /userinfo is a JWT of ours too, without exp.
-        if claims is None or claims.get("exp", 0) * SECOND <= self._host.clock.now() or self._revocations.any(revocable(claims)):
+        if claims is None or claims["exp"] * SECOND <= self._host.clock.now() or self._revocations.any(revocable(claims)):
             return None
         return SubjectToken(
             subject=claims["sub"],
@@ -172,6 +170,11 @@ def authentication_of(claims: Mapping[str, Any]) -> Authentication | None:
     return Authentication(
         auth_time=claims["auth_time"] * SECOND, amr=tuple(claims.get("amr", ())), acr=claims.get("acr"), session_id=claims.get("sid")
     )
+
+
+def signed_in_by(claims: Mapping[str, Any]) -> int | None:
+    """The last moment at which the sign-in of a token may have been, microseconds: its claim has whole seconds. None for a program's."""
+    return claims["auth_time"] * SECOND + SECOND - 1 if "auth_time" in claims else None
 
 
 def _access_token(claims: Mapping[str, Any]) -> AccessToken:

@@ -2,6 +2,7 @@
 
 import hmac
 import re
+from collections.abc import Container
 from functools import partial
 from hashlib import sha256
 
@@ -25,7 +26,8 @@ from greatseal.api.tokens import (
 )
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
-from greatseal_idp.claims import Claims
+from greatseal_idp.claims import USERINFO_CLAIMS, Claims, names_in
+from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.codes import KIND, CodeRecord, Codes, digest_of, note_client
 
 UNKNOWN = "the code is unknown, expired or used"
@@ -33,7 +35,10 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A redemption. ``scopes`` are what may be granted now, ``userinfo_claims`` those that the token may fetch beside its scopes."""
+    """A redemption. ``scopes`` and ``implied`` are what may be granted now.
+
+    ``userinfo_claims`` are those that the token may fetch beside its scopes.
+    """
 
     node: str
     digest: bytes
@@ -41,6 +46,7 @@ class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     redirect_uri: str
     code_verifier: str | None
     scopes: tuple[str, ...] = ()
+    implied: tuple[str, ...] = ()
     userinfo_claims: tuple[str, ...] = ()
     may_refresh: bool = False
     cnf: dict[str, str] | None = None
@@ -52,10 +58,11 @@ class AuthorizationCode(Grant[CodeRequest]):
     grant_type = "authorization_code"
     prepared_as = CodeRequest
 
-    def __init__(self, host: Host, codes: Codes, tokens: Tokens, claims: Claims) -> None:
+    def __init__(self, host: Host, codes: Codes, tokens: Tokens, scopes: Scopes, claims: Claims) -> None:
         self._host = host
         self._codes = codes
         self._tokens = tokens
+        self._scopes = scopes
         self._claims = claims
 
     async def prepare(self, request: ProvenRequest) -> CodeRequest:
@@ -79,10 +86,12 @@ class AuthorizationCode(Grant[CodeRequest]):
         if record.used:
             return asked  # the transaction decides what a replay takes back
         cnf = request.match.cnf
+        allowed = await self._permitted(request, record)
         return msgspec.structs.replace(
             asked,
-            scopes=await self._permitted(request, record),
-            userinfo_claims=await self._claims.requested(record.claims, "userinfo", client.scopes),
+            scopes=allowed.scopes,
+            implied=allowed.implied,
+            userinfo_claims=await self._claims.named(names_in(record.claims, "userinfo"), allowed.all),
             may_refresh="refresh_token" in client.grant_types,
             cnf=None if cnf is None else dict(cnf),
         )
@@ -105,22 +114,22 @@ class AuthorizationCode(Grant[CodeRequest]):
         tx.after_commit(partial(faults.point, "idp.code.redeemed"))
         return _granted(record, prepared)
 
-    async def _permitted(self, request: ProvenRequest, record: CodeRecord) -> tuple[str, ...]:
+    async def _permitted(self, request: ProvenRequest, record: CodeRecord) -> Asked:
         """The scopes of the code that the client still has and that nothing refuses now."""
-        scopes = remaining(record.scopes, request.client)
+        allowed = remaining(Asked(record.scopes, record.implied), request.client, await self._scopes.all())
         question = GrantQuestion(
             phase="token",
             subject=record.subject,
             client=request.client,
-            scopes=frozenset(scopes),
+            scopes=frozenset(allowed.all),
             remote=request.call.remote,
             amr=record.amr,
+            auth_time=record.auth_time,
         )
         try:
-            permitted = await self._tokens.permitted(question)
+            return allowed.permitted(await self._tokens.permitted(question))
         except AccountRefused as refused:
             raise InvalidGrant("the account may not sign in", cause=refused.cause) from None
-        return tuple(scope for scope in scopes if scope in permitted)
 
     def _replayed(self, tx: Tx, record: CodeRecord) -> Refused:
         if record.used:
@@ -136,9 +145,10 @@ def _granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
         subject=record.subject,
         client_id=record.client_id,
         scopes=prepared.scopes,
+        implied=prepared.implied,
         authentication=Authentication(auth_time=record.auth_time, amr=record.amr, acr=record.acr, session_id=record.session_id),
         cnf=prepared.cnf,
-        claims={"userinfo_claims": prepared.userinfo_claims} if prepared.userinfo_claims else {},
+        claims={USERINFO_CLAIMS: prepared.userinfo_claims} if prepared.userinfo_claims else {},
         id_token=IdTokenOrder(nonce=record.nonce, claims=ordered) if openid else None,
         may_refresh=prepared.may_refresh,
         origin=record.digest,
@@ -164,9 +174,9 @@ def answers(verifier: str, challenge: str) -> bool:
     return hmac.compare_digest(b64url_encode(sha256(verifier.encode()).digest()).encode(), challenge.encode())
 
 
-def remaining(scopes: tuple[str, ...], client: Client) -> tuple[str, ...]:
-    """Those that the client is still registered for. Raises InvalidScope when none is left."""
-    left = tuple(scope for scope in scopes if scope in client.scopes)
-    if not left:
+def remaining(allowed: Asked, client: Client, known: Container[str]) -> Asked:
+    """Those that still exist and that the client is still registered for. Raises InvalidScope when none of the scopes is left."""
+    left = allowed.within(known).within(client.scopes)
+    if not left.scopes:
         raise InvalidScope("none of the granted scopes is left to the client")
     return left

@@ -7,6 +7,7 @@ import msgspec
 from greatseal.api.clients import ProvenRequest
 from greatseal.api.tokens import Grant, Granted, GrantQuestion, InvalidScope, Tokens, UnauthorizedClient
 from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.scopes import Scopes
 
 OF_PEOPLE = frozenset({"openid", "offline_access", "profile", "email", "phone", "address"})
 """Scopes about a person, which a client does not get for itself unless it asks."""
@@ -18,16 +19,18 @@ class ClientCredentials(Grant[msgspec.Struct]):
 
     grant_type: ClassVar[str] = "client_credentials"
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, scopes: Scopes) -> None:
         self._tokens = tokens
+        self._scopes = scopes
 
     async def prepare(self, request: ProvenRequest) -> Granted:
         client, match = request.client, request.match
         if client.token_endpoint_auth_method == PublicClient.method:
             raise UnauthorizedClient("a public client has no credentials to act with")
         asked = request.form.get("scope")
+        known = await self._scopes.all()
         names = [scope for scope in client.scopes if scope not in OF_PEOPLE] if asked is None else asked.split(" ")
-        scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name not in NEVER))
+        scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name in known and name not in NEVER))
         if not scopes:
             raise InvalidScope("no scope is left that the client may have for itself")
         permitted = await self._tokens.permitted(

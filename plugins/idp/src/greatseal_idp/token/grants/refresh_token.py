@@ -1,5 +1,6 @@
 """refresh_token (RFC 6749 s6, RFC 9700 s4.14.2): every use makes the next token, and a superseded one ends the family."""
 
+from collections.abc import Container
 from functools import partial
 
 import msgspec
@@ -11,7 +12,9 @@ from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import Family, Grant, Granted, GrantQuestion, IdTokenOrder, InvalidGrant, InvalidScope, Tokens
 from greatseal.host import Host
+from greatseal_idp.claims import USERINFO_CLAIMS, Claims
 from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.families import FamiliesImpl, FamilyGrant
 from greatseal_idp.token.grants.authorization_code import remaining
 from greatseal_idp.token.refresh_tokens import RefreshToken
@@ -20,11 +23,12 @@ UNKNOWN = "the refresh token is unknown, expired, used or revoked"
 
 
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A refresh. ``scopes`` are those of the new access token, None for a replay that may not even be asked for."""
+    """A refresh. ``allowed`` has the scopes of the new access token, None for a replay that may not even be asked for."""
 
     token: RefreshToken
     family: FamilyGrant
-    scopes: tuple[str, ...] | None
+    allowed: Asked | None
+    userinfo_claims: tuple[str, ...]
     cnf: dict[str, str] | None
 
 
@@ -34,10 +38,12 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
     grant_type = "refresh_token"
     prepared_as = RefreshRequest
 
-    def __init__(self, host: Host, families: FamiliesImpl, tokens: Tokens) -> None:
+    def __init__(self, host: Host, families: FamiliesImpl, tokens: Tokens, scopes: Scopes, claims: Claims) -> None:
         self._host = host
         self._families = families
         self._tokens = tokens
+        self._scopes = scopes
+        self._claims = claims
 
     async def prepare(self, request: ProvenRequest) -> RefreshRequest:
         form, client = request.form, request.client
@@ -50,24 +56,25 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
         cnf = request.match.cnf
         if family.held.cnf is not None and cnf != family.held.cnf and client.token_endpoint_auth_method == PublicClient.method:
             raise InvalidGrant("the refresh token is bound to another key")
-        scopes = None
+        allowed = None
         try:
-            scopes = await self._permitted(request, family)
+            allowed = await self._permitted(request, family)
         except Problem:
             # A replay ends the family, whatever else is wrong with the request.
             if not await self._host.db.read(self._families.is_replay, token):
                 raise
-        return RefreshRequest(token=token, family=family, scopes=scopes, cnf=None if cnf is None else dict(cnf))
+        named = await self._claims.named(family.held.claims.get(USERINFO_CLAIMS, ()), allowed.all if allowed else ())
+        return RefreshRequest(token=token, family=family, allowed=allowed, userinfo_claims=named, cnf=None if cnf is None else dict(cnf))
 
     def owner(self, prepared: RefreshRequest) -> str:
         return prepared.token.node
 
     def redeem(self, tx: Tx, prepared: RefreshRequest) -> Granted | Refused:
         token = prepared.token
-        if prepared.scopes is not None:
+        if prepared.allowed is not None:
             current = self._rotated(tx, prepared) or self._families.repeated(tx, token)
             if current is not None:
-                return _granted(prepared, prepared.scopes, current)
+                return _granted(prepared, prepared.allowed, current)
         if not self._families.is_replay(tx, token):
             raise Refuse(InvalidGrant(UNKNOWN))
         self._families.revoke(tx, token.family, event_type="refresh_replay")
@@ -79,51 +86,58 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
             tx.after_commit(partial(faults.point, "idp.refresh.rotated"))
         return current
 
-    async def _permitted(self, request: ProvenRequest, family: FamilyGrant) -> tuple[str, ...]:
+    async def _permitted(self, request: ProvenRequest, family: FamilyGrant) -> Asked:
         """The scopes of the new access token: those asked for, of those that are left of the family's."""
-        scopes = requested(request, family)
+        allowed = requested(request, family, await self._scopes.all())
+        signed_in = family.held.authentication
         question = GrantQuestion(
             phase="token",
             subject=family.subject,
             client=request.client,
-            scopes=frozenset(scopes),
+            scopes=frozenset(allowed.all),
             remote=request.call.remote,
-            amr=family.held.authentication.amr if family.held.authentication else (),
+            amr=signed_in.amr if signed_in else (),
+            auth_time=signed_in.auth_time if signed_in else None,
         )
         try:
-            permitted = await self._tokens.permitted(question)
+            return allowed.permitted(await self._tokens.permitted(question))
         except AccountRefused as refused:
             raise InvalidGrant("the account may not sign in", cause=refused.cause) from None
-        return tuple(scope for scope in scopes if scope in permitted)
 
 
-def _granted(prepared: RefreshRequest, scopes: tuple[str, ...], current: Family) -> Granted:
+def _granted(prepared: RefreshRequest, allowed: Asked, current: Family) -> Granted:
     family = prepared.family
+    others = {name: value for name, value in family.held.claims.items() if name != USERINFO_CLAIMS}
     ordered = family.held.id_token_claims
     return Granted(
         subject=family.subject,
         client_id=family.client_id,
-        scopes=scopes,
+        scopes=allowed.scopes,
+        implied=allowed.implied,
         authentication=family.held.authentication,
         audiences=family.held.audiences,
         cnf=prepared.cnf,
-        claims=family.held.claims,
+        claims={**others, USERINFO_CLAIMS: prepared.userinfo_claims} if prepared.userinfo_claims else others,
         # OpenID Connect Core s12.2: no nonce is needed, and none is kept.
         id_token=None if ordered is None else IdTokenOrder(claims=ordered),
         family=current,
     )
 
 
-def requested(request: ProvenRequest, family: FamilyGrant) -> tuple[str, ...]:
-    """The ``scope`` of the request, which may narrow and never widen (RFC 6749 s6)."""
+def requested(request: ProvenRequest, family: FamilyGrant, known: Container[str]) -> Asked:
+    """The ``scope`` of the request, which may narrow and never widen (RFC 6749 s6).
+
+    A narrower one has what it names and nothing implied.
+    """
     check_offline(request.client)
     asked = request.form.get("scope")
     if asked is None:
-        return remaining(family.scopes, request.client)
+        return remaining(Asked(family.scopes, family.held.implied), request.client, known)
     names = tuple(dict.fromkeys(name for name in asked.split(" ") if name))
     if not set(names) <= set(family.scopes):
         raise InvalidScope("scope has more than was granted")
-    return remaining(names, request.client)
+    narrower = len(names) < len(family.scopes)
+    return remaining(Asked(names, () if narrower else family.held.implied), request.client, known)
 
 
 def check_offline(client: Client) -> None:

@@ -1,0 +1,123 @@
+"""A new password ends the sessions of before, and nobody who signs in with it is thrown out."""
+
+import msgspec
+import pytest
+
+from greatseal.api.directory import AccountState
+from greatseal.testing import FakeClock
+from greatseal_idp import tables as t
+
+START = 1_800_000_000_000_000
+ME = "/api/auth/me"
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(START)
+
+
+@pytest.fixture
+async def idp(open_idp, clock):
+    return await open_idp(clock=clock)
+
+
+def change(idp, moment, **state):
+    """The directory says that alice's password was set then."""
+    alice = idp.people.USERS["alice"]
+    idp.people.USERS["alice"] = msgspec.structs.replace(alice, password_changed_at=moment, state=AccountState(**state))
+
+
+@pytest.mark.parametrize("path", [ME, "/api/auth/profile", "/api/admin/clients"])
+async def test_s064_a_session_of_before_is_ended_wherever_it_comes(idp, clock, path):
+    cookie = await idp.cookie()
+    clock.advance(1)
+    change(idp, clock.now())
+
+    answer = await idp.get(path, cookie=cookie)
+
+    assert (answer.status, answer.json["error"]) == (401, "unauthenticated")
+    assert await idp.rows(t.session) == []
+    (event,) = await idp.events("session_revoked")
+    assert event.sub == "alice@LOCALHOST"
+
+
+async def test_the_account_page_leads_to_the_sign_in(idp, clock):
+    cookie = await idp.cookie()
+    clock.advance(1)
+    change(idp, clock.now())
+
+    answer = await idp.get("/ui/", cookie=cookie)
+
+    assert answer.status == 302
+    assert answer.location.startswith("/ui/auth/login?")
+
+
+async def test_the_sessions_of_others_and_those_of_afterwards_go_on(idp, clock):
+    bob = await idp.cookie("bob")
+    old = await idp.cookie()
+    clock.advance(0.000_001)
+    change(idp, clock.now())
+    new = await idp.cookie()  # at the same microsecond
+    clock.advance(0.000_001)
+    later = await idp.cookie()
+
+    assert [(await idp.get(ME, cookie=one)).status for one in (bob, old, new, later)] == [200, 401, 200, 200]
+
+
+async def test_signing_in_again_in_the_browser_of_an_old_session_makes_a_new_one(idp, clock):
+    old = await idp.cookie()
+    (before,) = await idp.rows(t.session)
+    clock.advance(1)
+    change(idp, clock.now())
+
+    new = (await idp.login(cookie=old)).cookie
+
+    (row,) = await idp.rows(t.session)
+    assert row.id != before.id
+    assert [(await idp.get(ME, cookie=one)).status for one in (old, new)] == [401, 200]
+
+
+@pytest.mark.parametrize("ahead", [2, 299])
+async def test_who_changed_an_expired_password_stays_also_where_the_clock_of_the_directory_is_ahead(idp, clock, ahead):
+    change(idp, None, password_expired=True)
+    ticket = (await idp.login()).headers["Set-Cookie"].partition(";")[0]
+
+    change(idp, clock.now() + ahead * 1_000_000)
+    done = await idp.login(cookie=ticket)
+
+    assert done.status == 200
+    for _ in range(3):
+        assert (await idp.get(ME, cookie=done.cookie)).status == 200
+        clock.advance(ahead)
+
+
+async def test_a_moment_far_in_the_future_makes_no_session_that_ends_at_once(idp, clock):
+    change(idp, clock.now() + 301 * 1_000_000)
+
+    answer = await idp.login()
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")
+    assert await idp.rows(t.session) == []
+    (event,) = await idp.events("login_failure")
+    assert "password was changed after this sign-in" in event.detail
+
+
+async def test_a_directory_that_is_down_ends_no_session_and_gives_it_nothing(idp, clock):
+    cookie = await idp.cookie()
+    idp.people.FACTS["down"] = True
+    change(idp, clock.now() + 1)
+
+    assert [(await idp.get(path, cookie=cookie)).status for path in (ME, "/api/auth/profile")] == [503, 503]
+    assert len(await idp.rows(t.session)) == 1
+    assert (await idp.post("/api/auth/logout", cookie=cookie)).status == 204
+    assert await idp.rows(t.session) == []
+
+
+@pytest.mark.parametrize("path", [ME, "/api/auth/profile"])
+async def test_the_session_of_a_disabled_account_is_refused(idp, path):
+    cookie = await idp.cookie()
+    change(idp, None, disabled=True)
+
+    answer = await idp.get(path, cookie=cookie)
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")

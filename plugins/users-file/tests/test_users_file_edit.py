@@ -1,0 +1,269 @@
+"""Changes of the users file: none is lost, its owner stays, and the moment of a new password is in it."""
+
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from greatseal.testing import FakeClock
+from greatseal_users_file import edit
+from greatseal_users_file.command import users
+from greatseal_users_file.directory import FileDirectory
+from greatseal_users_file.file import UsersFile
+from greatseal_users_file.people import read
+
+SERVICE = 4711
+"""The number of a user and a group that nobody here is."""
+
+
+class Log:
+    def info(self, event, **values):
+        pass
+
+    error = info
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "state" / "users.toml"
+    edit.add(path, "ann", "correct horse")
+    return path
+
+
+@pytest.fixture
+def config(tmp_path, path):
+    config = tmp_path / "greatseal.toml"
+    config.write_text(f'[users]\nfile = "{path}"\n')
+    return str(config)
+
+
+def people(path):
+    return read(path.read_bytes()).users
+
+
+async def changed_at(path):
+    file = UsersFile(path, Log())
+    file.open()
+    user = await FileDirectory(file, "EXAMPLE.ORG").user("ann")
+    assert user is not None
+    return user.password_changed_at
+
+
+# ---- The moment of a new password
+
+
+async def test_a_new_password_says_when_it_was_set_to_the_microsecond(path):
+    clock = FakeClock(1_790_000_000_123_457)
+
+    edit.change_password(path, "ann", "battery staple", clock.now)
+
+    assert "password_changed = 2026-09-21T14:13:20.123457Z\n" in path.read_text()
+    assert await changed_at(path) == 1_790_000_000_123_457
+
+
+async def test_the_commands_write_the_moment(config, path):
+    def run(*arguments):
+        assert CliRunner().invoke(users, [*arguments[:1], "-c", config, *arguments[1:]], input="long enough\n").exit_code == 0
+
+    before = time.time_ns() // 1000
+    run("add", "ben")
+    run("passwd", "ann")
+    after = time.time_ns() // 1000
+
+    for name in ("ann", "ben"):
+        moment = people(path)[name].password_changed
+        assert moment is not None
+        assert before <= (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) <= after
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-09-21T14:13:20Z", 1_790_000_000_000_000),
+        ("2026-09-21T16:13:20.5+02:00", 1_790_000_000_500_000),
+        (None, None),
+    ],
+)
+async def test_the_moment_may_be_written_by_hand_or_left_out(path, text, moment):
+    path.write_text(path.read_text() + (f"password_changed = {text}\n" if text else ""))
+
+    assert await changed_at(path) == moment
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("2026-09-21T14:13:20", "timezone"),
+        ("2026-09-21", "got `date`"),
+        ('"2026-09-21T14:13:20Z"', "got `str`"),
+        ("1790000000", "got `int`"),
+    ],
+)
+def test_a_moment_that_is_none_is_named(text, reason):
+    with pytest.raises(ValueError, match=rf"datetime.*{reason}.*user\[0\]\.password_changed"):
+        read(f'[[user]]\nusername = "ann"\npassword_changed = {text}\n'.encode())
+
+
+# ---- At the same time
+
+
+def test_of_users_who_are_added_at_once_none_is_lost(config, path):
+    names = [f"user{number}" for number in range(6)]
+    together = threading.Barrier(len(names))
+
+    def add(name):
+        together.wait()
+        edit.add(path, name, "long enough", groups=("staff",))
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(add, names))
+
+    assert set(people(path)) == {"ann", *names}
+
+
+def test_a_change_waits_until_another_one_is_written(path):
+    added = threading.Event()
+
+    def add():
+        edit.add(path, "ben", "long enough")
+        added.set()
+
+    with edit.alone(path):
+        other = threading.Thread(target=add)
+        other.start()
+        assert not added.wait(0.3), "it was written while another change was under way"
+    other.join(10)
+    assert set(people(path)) == {"ann", "ben"}
+
+
+def test_a_folder_that_cannot_be_locked_is_said(config, path, monkeypatch):
+    def refuse(folder, operation):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    result = CliRunner().invoke(users, ["add", "-c", config, "ben"], input="long enough\n")
+
+    assert result.exit_code == 1
+    assert "its folder cannot be locked: Bad file descriptor" in result.output
+    assert set(people(path)) == {"ann"}
+
+
+def test_a_change_leaves_nothing_but_the_file(path):
+    edit.change_password(path, "ann", "battery staple", FakeClock().now)
+
+    assert [one.name for one in path.parent.iterdir()] == ["users.toml"]
+
+
+# ---- Owner and mode
+
+
+def own(path):
+    found = path.stat()
+    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_what_root_changes_still_belongs_to_the_service(config, path, mode):
+    os.chown(path, SERVICE, SERVICE + 1)
+    path.chmod(mode)
+
+    added = CliRunner().invoke(users, ["add", "-c", config, "ben"], input="long enough\n")
+    changed = CliRunner().invoke(users, ["passwd", "-c", config, "ben"], input="another one\n")
+
+    assert (added.exit_code, changed.exit_code) == (0, 0)
+    assert own(path) == (SERVICE, SERVICE + 1, mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_that_root_makes_belongs_to_whom_the_folder_belongs(tmp_path):
+    os.chown(tmp_path, SERVICE, SERVICE + 1)
+    path = tmp_path / "users.toml"
+
+    edit.add(path, "ann", "correct horse")
+
+    assert own(path) == (SERVICE, SERVICE + 1, 0o600)
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o640, 0o640), (0o400, 0o400), (0o664, 0o640), (0o644, 0o640)])
+def test_the_mode_stays_but_for_what_stops_the_start(path, mode, kept):
+    path.chmod(mode)
+
+    edit.add(path, "ben", "long enough")
+
+    assert stat.S_IMODE(path.stat().st_mode) == kept
+    assert UsersFile(path, Log()).open() is None
+
+
+def test_a_link_stays_a_link(tmp_path, path):
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+
+    edit.add(link, "ben", "long enough")
+
+    assert link.is_symlink()
+    assert set(people(path)) == {"ann", "ben"}
+
+
+def run_as(uid, work):
+    """Do ``work`` in a child process of another user; what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgid(uid)
+            os.setuid(uid)
+            said = work()
+        except BaseException as error:  # noqa: BLE001  # the child must not return into pytest
+            said = repr(error)
+        os.write(writer, msgspec.json.encode(said))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = msgspec.json.decode(pipe.read())
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that other users get to: those of pytest are root's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+@pytest.mark.parametrize(("owner", "reason"), [(0, "Permission denied"), (SERVICE, "belongs to another user")])
+def test_who_may_not_change_it_is_told_so_and_it_stays_as_it_was(open_folder, owner, reason):
+    path, config = open_folder / "state" / "users.toml", open_folder / "greatseal.toml"
+    edit.add(path, "ann", "correct horse")
+    path.chmod(0o644)
+    config.write_text(f'[users]\nfile = "{path}"\n')
+    os.chown(path.parent, owner, owner)
+    path.parent.chmod(0o755)
+    before = path.read_text()
+
+    def add():
+        result = CliRunner().invoke(users, ["add", "-c", str(config), "ben"], input="long enough\n")
+        return [result.exit_code, result.output]
+
+    code, output = run_as(SERVICE, add)
+
+    assert code == 1
+    assert output.startswith(f"greatseal: {path} cannot be changed: ")
+    assert reason in output
+    assert path.read_text() == before
+    assert [one.name for one in path.parent.iterdir()] == ["users.toml"]
