@@ -86,7 +86,7 @@ def serve(path: Path, workers: int) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     if workers > 1:
         raise StartProblem(f"--workers {workers}: this release serves with one worker; leave the option out")
-    kernel = _kernel(path)
+    kernel = _kernel(path, serving=True)
     _run(_serve(kernel))
 
 
@@ -131,7 +131,7 @@ def _greet(kernel: "Kernel") -> None:
 @_one_line_each
 def check_config(path: Path) -> None:
     """Say everything that is wrong with a configuration, without starting."""
-    kernel = _kernel(path)
+    kernel = _kernel(path, serving=True)
     if kernel.base_url != kernel.issuer:
         click.echo(f"note: base_url is {kernel.base_url}, issuer is {kernel.issuer}; ACME uses the first, tokens the second")
     click.echo(f"{path}: right; plugins: {', '.join(kernel.order) or 'none'}; {len(kernel.routes)} routes")
@@ -187,13 +187,13 @@ async def _doctor(kernel: "Kernel") -> bool:
     return all(result.ok for result in results.values())
 
 
-def _kernel(path: Path) -> "Kernel":
+def _kernel(path: Path, *, serving: bool = False) -> "Kernel":
     from greatseal.kernel import logs
     from greatseal.kernel.config import read_file
     from greatseal.kernel.kernel import Kernel
 
     logs.configure()
-    return Kernel(read_file(path))
+    return Kernel(read_file(path), serving=serving)
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:

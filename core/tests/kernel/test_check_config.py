@@ -89,6 +89,12 @@ def test_tls_files_are_read_as_a_start_would(tmp_path):
     assert report({"tls_cert_file": 3, "tls_key_file": str(cert)}) == ["[server] tls_cert_file: expected a path, got an integer"]
 
 
+def test_who_does_not_serve_needs_no_tls_files():
+    server = {"base_url": "https://a.example", "tls_cert_file": "/nowhere/cert.pem", "tls_key_file": "/nowhere/key.pem"}
+
+    assert Kernel({"server": server}, serving=False).server.tls_cert_file == Path("/nowhere/cert.pem")
+
+
 @pytest.mark.parametrize("size", [-1, 0, 10, 16_383, 16_777_217])
 def test_a_body_size_that_acme_cannot_live_with_is_a_problem(size):
     (problem,) = report({"max_body_bytes": size})

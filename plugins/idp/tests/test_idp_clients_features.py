@@ -6,6 +6,7 @@ import sys
 import orjson
 import pytest
 
+from greatseal.api.problems import StartProblem
 from greatseal.testing.distributions import install
 from greatseal_idp import tables as t
 
@@ -101,6 +102,18 @@ async def test_the_plugin_that_provides_a_feature_switches_its_field_on_and_no_o
     assert (made.status, made.json[field]) == (201, value)
     assert (await token(desk, made.json["client_id"])).status == 200
     assert {answer.status for answer in others} == {400}
+
+
+async def test_a_field_that_waits_for_nobody_stops_the_start(open_idp, tmp_path, monkeypatch):
+    folder = tmp_path / "features"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    features = install(folder, "greatseal-features", FEATURES.replace("[]", "['dpop_bound_acces_tokens']", 1))
+
+    with pytest.raises(StartProblem, match="'dpop_bound_acces_tokens' is no field that waits for a plugin; expected one of dpop_bound"):
+        await open_idp(features)
+
+    sys.modules.pop("greatseal_features")
 
 
 @pytest.mark.parametrize("field", BINDING)

@@ -1,9 +1,12 @@
 """A new password ends the sessions of before, and nobody who signs in with it is thrown out."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import msgspec
 import pytest
 
 from greatseal.api.directory import AccountState
+from greatseal.api.identity import Authenticator
 from greatseal.testing import FakeClock
 from greatseal_idp import tables as t
 
@@ -89,6 +92,39 @@ async def test_who_changed_an_expired_password_stays_also_where_the_clock_of_the
     for _ in range(3):
         assert (await idp.get(ME, cookie=done.cookie)).status == 200
         clock.advance(ahead)
+
+
+async def test_a_clock_that_is_ahead_makes_no_sign_in_of_later(idp, clock):
+    app = {"client_name": "App", "redirect_uris": ["https://app.example/cb"], "token_endpoint_auth_method": "none", "consent": "implicit"}
+    client = (await idp.provider.clients.create({**app, "scopes": ["openid"]}, by="test")).client
+    change(idp, clock.now() + 299 * 1_000_000)
+    cookie = await idp.cookie()
+    clock.advance(120)
+    request = f"/authorize?client_id={client.client_id}&response_type=code&scope=openid&prompt=login&code_challenge={'a' * 43}"
+    request += "&code_challenge_method=S256&redirect_uri=https%3A%2F%2Fapp.example%2Fcb"
+
+    asked = await idp.get(request, cookie=cookie)
+    back = parse_qs(urlsplit(asked.location).query)["return_to"][0]
+
+    assert (await idp.get(back, cookie=cookie)).location.startswith("/ui/auth/login?")
+
+
+async def test_a_password_that_was_replaced_since_it_was_checked_signs_nobody_in(idp, clock):
+    change(idp, clock.now())
+    service = idp.service.host("idp")
+    authenticator = service.components(Authenticator)["people"]
+    real = authenticator.attempt
+
+    async def overtaken(credential, context):
+        done = msgspec.structs.replace(await real(credential, context), password_changed_at=clock.now())
+        clock.advance(1)
+        change(idp, clock.now())
+        return done
+
+    authenticator.attempt = overtaken
+
+    assert (await idp.login()).status == 401
+    assert await idp.rows(t.session) == []
 
 
 async def test_a_moment_far_in_the_future_makes_no_session_that_ends_at_once(idp, clock):

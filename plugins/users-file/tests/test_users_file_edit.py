@@ -15,11 +15,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from greatseal.api.declarations import Secret
+from greatseal.api.identity import Denied, Password
 from greatseal.testing import FakeClock
 from greatseal_users_file import edit
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileDirectory
 from greatseal_users_file.file import UsersFile
+from greatseal_users_file.password import FilePassword
 from greatseal_users_file.people import read
 
 SERVICE = 4711
@@ -67,8 +70,9 @@ async def test_a_new_password_says_when_it_was_set_to_the_microsecond(path):
 
     edit.change_password(path, "ann", "battery staple", clock.now)
 
-    assert "password_changed = 2026-09-21T14:13:20.123457Z\n" in path.read_text()
-    assert await changed_at(path) == 1_790_000_000_123_457
+    # A second ahead: a sign-in with the old password until the file is there is one of before.
+    assert "password_changed = 2026-09-21T14:13:21.123457Z\n" in path.read_text()
+    assert await changed_at(path) == 1_790_000_001_123_457
 
 
 async def test_the_commands_write_the_moment(config, path):
@@ -83,7 +87,7 @@ async def test_the_commands_write_the_moment(config, path):
     for name in ("ann", "ben"):
         moment = people(path)[name].password_changed
         assert moment is not None
-        assert before <= (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) <= after
+        assert before <= (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) - edit.WRITING <= after
 
 
 @pytest.mark.parametrize(
@@ -157,6 +161,50 @@ def test_a_folder_that_cannot_be_locked_is_said(config, path, monkeypatch):
     assert result.exit_code == 1
     assert "its folder cannot be locked: Bad file descriptor" in result.output
     assert set(people(path)) == {"ann"}
+
+
+def test_a_lock_that_is_held_for_ever_is_said(config, path, monkeypatch):
+    monkeypatch.setattr(edit, "LOCK_SECONDS", 0.05)
+    folder = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_SH)
+
+    result = CliRunner().invoke(users, ["passwd", "-c", config, "ann"], input="long enough\n")
+    os.close(folder)
+
+    assert result.exit_code != 0
+    assert "its folder is locked by somebody else" in result.output
+
+
+def test_of_two_first_starts_one_makes_the_administrator(tmp_path, monkeypatch):
+    path = tmp_path / "users.toml"
+    first, second = UsersFile(path, Log()), UsersFile(path, Log())
+    real = edit.add
+
+    def slower(*arguments, **options):
+        monkeypatch.setattr(edit, "add", real)
+        assert first.open() is not None
+        real(*arguments, **options)
+
+    monkeypatch.setattr(edit, "add", slower)
+
+    assert second.open() is None
+    assert list(people(path)) == ["admin"]
+
+
+async def test_a_password_that_is_replaced_while_it_is_checked_signs_nobody_in(path):
+    file = UsersFile(path, Log())
+    file.open()
+
+    class Pool:
+        async def run(self, _pool, check, hashed, password):
+            right = check(hashed, password)
+            edit.change_password(path, "ann", "battery staple", FakeClock().now)
+            return right
+
+    authenticator = FilePassword(file, "EXAMPLE.ORG", Pool())
+
+    with pytest.raises(Denied):
+        await authenticator.attempt(Password(username="ann", password=Secret("correct horse")), None)
 
 
 def test_a_change_leaves_nothing_but_the_file(path):

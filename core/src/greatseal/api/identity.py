@@ -72,6 +72,11 @@ class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
     acr: str | None = None
     headers: Headers = ()
     upstream: Upstream | None = None
+    password_changed_at: int | None = None
+    """Of the password that was checked, as the directory's :class:`~greatseal.api.directory.User` has it.
+
+    One that was replaced meanwhile signs nobody in.
+    """
 
     @property
     def subject(self) -> str:
@@ -226,6 +231,8 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     auth_time: int
     expires_at: int
     upstream: Upstream | None = None
+    signed_in_at: int | None = None
+    """When the sign-in was here; ``auth_time`` may be a little later, where the clock of the person's directory is ahead."""
 
 
 class SessionCaller(Caller, frozen=True, kw_only=True):

@@ -51,10 +51,11 @@ CORE = (
 class Kernel:
     """One service: its plugins, settings, services, components and routes. Nothing runs and nothing is written yet.
 
-    Raises StartProblem with every problem that was found.
+    Raises StartProblem with every problem that was found. Who will not serve need not be able to read the TLS files.
     """
 
-    def __init__(self, document: Document, *, clock: Clock | None = None) -> None:
+    def __init__(self, document: Document, *, clock: Clock | None = None, serving: bool = True) -> None:
+        self._serving = serving
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(plugin="core")
         self.clock: Clock = clock or SystemClock()
         self.hooks = Hooks()
@@ -173,7 +174,7 @@ class Kernel:
             return None
         if (cert is None) != (key is None):
             raise StartProblem("tls_cert_file and tls_key_file: give both or none")
-        return tls_context(cert, key) if cert and key else None
+        return tls_context(cert, key) if cert and key and self._serving else None
 
     def _load(self, document: Document) -> list[str]:
         self.binder.declare("core", CORE)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from greatseal import hookimpl
-from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.clients import ClientAuthMethod, ClientField
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
@@ -13,6 +13,7 @@ from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp import admin
 from greatseal_idp.authorize import front
+from greatseal_idp.clients.fields import unknown_features
 from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
@@ -109,7 +110,7 @@ class Plugin:
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        return unknown_permissions(host)
+        return [*unknown_permissions(host), *unknown_features(host.components(ClientField))]
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:

@@ -214,6 +214,18 @@ async def test_asvs_10_4_9_the_person_takes_back_what_a_client_was_allowed(desk,
     assert (event.sub, event.client_id) == ("alice@LOCALHOST", app.client_id)
 
 
+async def test_taking_back_ends_codes_and_access_tokens_too(desk, app, cookie):
+    used = app.told(await app.allowed(cookie))["code"]
+    token = (await app.redeem(used)).json["access_token"]
+    code = app.told(await app.ask(cookie))["code"]
+    _, fields = await app.consent_of(cookie, prompt="consent")
+
+    await desk.post("/ui/withdraw", data={"client_id": app.client_id, "form_token": fields["form_token"]}, cookie=cookie)
+
+    assert (await app.redeem(code)).json["error"] == "invalid_grant"
+    assert (await desk.get("/userinfo", headers={"Authorization": f"Bearer {token}"})).status == 401
+
+
 async def test_a_form_that_is_too_old_says_so(desk, app, cookie):
     _, fields = await app.consent_of(cookie)
 

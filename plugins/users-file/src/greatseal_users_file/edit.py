@@ -4,6 +4,7 @@ import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,14 @@ from tomlkit.items import AoT, Table
 from greatseal_users_file.file import TOO_OPEN
 from greatseal_users_file.hashing import HASHER
 from greatseal_users_file.people import datetime_of, read
+
+WRITING = 1_000_000
+"""Microseconds in which a change is on the disk."""
+LOCK_SECONDS = 10.0
+
+
+class AlreadyThere(ValueError):
+    """There is a user of this name."""
 
 
 def add(
@@ -28,14 +37,14 @@ def add(
 ) -> None:
     """Add a user. With ``now`` (microseconds since the epoch), what an earlier user of the name began ends.
 
-    Raises ValueError for a user who is there, or for a name that may not be, and OSError.
+    Raises AlreadyThere for a user who is there, ValueError for a name that may not be, and OSError.
     """
     hashed = HASHER.hash(password)
     with alone(path) as real:
         document = tomlkit.parse(real.read_text(encoding="utf-8")) if real.exists() else tomlkit.document()
         users = _users(document)
         if any(user["username"] == username for user in users):
-            raise ValueError(f"user {username!r} is there already; change the password with `greatseal users passwd`")
+            raise AlreadyThere(f"user {username!r} is there already; change the password with `greatseal users passwd`")
         entry = tomlkit.table()
         given = {"username": username, "password": hashed, "display_name": display_name, "email": email, "groups": list(groups)}
         for key, value in given.items():
@@ -70,13 +79,24 @@ def alone(path: Path) -> Iterator[Path]:
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        except OSError as error:  # NFS locks no folder
-            raise OSError(error.errno, f"its folder cannot be locked: {error.strerror}") from None
+        _lock(folder)
         yield real
     finally:
         os.close(folder)  # which unlocks it
+
+
+def _lock(folder: int) -> None:
+    """Raises OSError where it cannot be had: NFS locks no folder, and whoever may read a folder may hold it."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > end:
+                raise OSError(error.errno, f"its folder is locked by somebody else for more than {LOCK_SECONDS:.0f} s") from None
+            time.sleep(0.01)
+        except OSError as error:
+            raise OSError(error.errno, f"its folder cannot be locked: {error.strerror}") from None
 
 
 def write(path: Path, text: str) -> None:
@@ -128,5 +148,5 @@ def _users(document: tomlkit.TOMLDocument) -> AoT:
 
 
 def _stamp(entry: Table, now: Callable[[], int]) -> None:
-    """The moment is asked for last: what is begun between it and the new file is taken for begun with the new password."""
-    entry["password_changed"] = datetime_of(now())
+    """The moment is a little ahead: what is begun until the new file is there is begun with the old password."""
+    entry["password_changed"] = datetime_of(now() + WRITING)

@@ -32,9 +32,12 @@ class UsersFile:
         try:
             if not self.path.exists():
                 made = secrets.token_urlsafe(15)
-                from greatseal_users_file.edit import add  # a start that makes nothing needs no TOML writer
+                from greatseal_users_file.edit import AlreadyThere, add  # a start that makes nothing needs no TOML writer
 
-                add(self.path, ADMINISTRATOR, made, display_name="Administrator", groups=(ADMINISTRATORS,), now=self._now)
+                try:
+                    add(self.path, ADMINISTRATOR, made, display_name="Administrator", groups=(ADMINISTRATORS,), now=self._now)
+                except AlreadyThere:  # another process that starts now was faster
+                    made = None
             self._people = read(self.path.read_bytes())
             self._stamp = self._version()
         except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@ from greatseal.api.identity import Attempted, Authenticated, Authenticator, Deni
 from greatseal.host import Blocking
 from greatseal_users_file.file import UsersFile
 from greatseal_users_file.hashing import HASHER
+from greatseal_users_file.people import moment_of
 
 
 class FilePassword(Authenticator[Password]):
@@ -28,7 +29,11 @@ class FilePassword(Authenticator[Password]):
             return NotMine()  # somebody else may know a password, and the caller spends the time that a check takes
         if not await self._blocking.run("argon2", matches, user.password, credential.password.value):
             raise Denied("the name or the password is wrong")
-        return Authenticated(username=username, realm=self._realm, amr=("pwd",))
+        now = self._file.people().users.get(username)
+        if now is None or now.password != user.password:
+            raise Denied("the password was changed while it was checked")
+        changed = moment_of(user.password_changed) if user.password_changed is not None else None
+        return Authenticated(username=username, realm=self._realm, amr=("pwd",), password_changed_at=changed)
 
 
 def matches(hashed: str, password: str) -> bool:

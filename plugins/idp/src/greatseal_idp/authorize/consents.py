@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import Unauthenticated
 from greatseal.api.store import Refuse, Tx, scan
-from greatseal.api.tokens import Families
+from greatseal.api.tokens import Families, Tokens
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -21,6 +21,8 @@ from greatseal_idp.token.codes import CodeOrder, Codes
 
 _BY_ID = select(t.consent).where(t.consent.c.id == param("consent"))
 _OF = select(t.consent.c.client_id, t.consent.c.scopes).where(t.consent.c.subject == param("subject")).order_by(t.consent.c.granted_at)
+_CODES_OF = select(t.code.c.digest).where(t.code.c.subject == param("subject"), t.code.c.client_id == param("client"))
+_USE_UP = update(t.code).where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None)).values(used_at=param("moment"))
 _SESSION = select(t.session.c.id).where(t.session.c.id == param("session"))
 
 
@@ -84,12 +86,16 @@ class Consents:
         )
         await self._host.db.write(_deny, kept.uses, event)
 
-    async def withdraw(self, subject: str, client_id: str, families: Families) -> None:
-        """Forget what a person allowed a client, and end the client's refresh families of this person."""
+    async def withdraw(self, subject: str, client_id: str, *, families: Families, tokens: Tokens) -> None:
+        """Forget what a person allowed a client, and end what the client has of this person: codes, families and access tokens."""
 
+        @scan
         def end(tx: Tx) -> None:
             if tx.remove(t.CONSENT, consent_id(subject, client_id)):
                 tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
+                for code in tx.all(_CODES_OF, subject=subject, client=client_id):
+                    tx.count(_USE_UP, code=code.digest, moment=tx.now)
+                    tokens.revoke_origin(tx, bytes(code.digest))
                 families.revoke_of(tx, subject=subject, client_id=client_id)
 
         await self._host.db.write(end)

@@ -55,6 +55,7 @@ class Front:
             clients=provider.clients,
             consents=authorize.consents,
             families=provider.families,
+            tokens=provider.tokens,
             pages=provider.pages,
             forms=forms,
         )

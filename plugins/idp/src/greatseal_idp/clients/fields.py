@@ -104,6 +104,13 @@ def unprovided(client: Client, provided: Collection[str]) -> frozenset[str]:
     return frozenset(name for name in asked if name not in provided and client.more[name] not in (None, FEATURE_FIELDS[name]))
 
 
+def unknown_features(provided: Collection[str]) -> list[str]:
+    """What is wrong with the fields that plugins say they provide."""
+    expected = ", ".join(FEATURE_FIELDS)
+    wrong = sorted(set(provided) - FEATURE_FIELDS.keys())
+    return [f"client_fields: {name!r} is no field that waits for a plugin; expected one of {expected}" for name in wrong]
+
+
 def read_fields(body: Mapping[str, Any]) -> ClientFields:
     """The fields of a decoded JSON body. Raises InvalidClientMetadata that names the field with a wrong type."""
     try:

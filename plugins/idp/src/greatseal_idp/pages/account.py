@@ -7,7 +7,7 @@ from greatseal.api.directory import Directories, DirectoryUnavailable, User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.problems import Problem
-from greatseal.api.tokens import Families
+from greatseal.api.tokens import Families, Tokens
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
@@ -30,6 +30,7 @@ class AccountPage:
         clients: Clients,
         consents: Consents,
         families: Families,
+        tokens: Tokens,
         pages: Pages,
         forms: Forms,
     ) -> None:
@@ -39,6 +40,7 @@ class AccountPage:
         self._clients = clients
         self._consents = consents
         self._families = families
+        self._tokens = tokens
         self._pages = pages
         self._forms = forms
 
@@ -78,7 +80,7 @@ class AccountPage:
         try:
             form = Parameters.parse(await call.raw())
             self._forms.check(call, form)
-            await self._consents.withdraw(session.subject, form.get("client_id", ""), self._families)
+            await self._consents.withdraw(session.subject, form.get("client_id", ""), families=self._families, tokens=self._tokens)
         except Problem as problem:
             return self._pages.refusal(call, problem)
         return self._pages.see_other(ACCOUNT)

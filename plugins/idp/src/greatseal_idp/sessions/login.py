@@ -157,6 +157,8 @@ class LoginImpl:
             return PasswordExpired(username=user.username, realm=user.realm, changer=changer)
         # A directory whose clock is further ahead would end every session of the user at once.
         user = await self._directories.account(authenticated.subject, auth_time=self._host.clock.now() + CLOCK_SKEW)
+        if user is not None and authenticated.password_changed_at not in {None, user.password_changed_at}:
+            raise Denied("the password was changed meanwhile")
         if user is not None and (missing := missing_factors(user, authenticated)):
             return FactorRequired(credentials=missing, headers=authenticated.headers)
         new, value = await self._new(call, authenticated, user)

@@ -249,6 +249,7 @@ def _of(row: Row) -> StoredSession:
         auth_time=row.auth_time,
         expires_at=row.expires_at,
         upstream=msgspec.json.decode(row.upstream, type=Upstream) if row.upstream is not None else None,
+        signed_in_at=row.created_at,
     )
     return StoredSession(view=view, digest=row.digest, clients=tuple(msgspec.json.decode(row.clients)), last_seen_at=row.last_seen_at)
 
