@@ -1,4 +1,4 @@
-"""Handles and public ids: what clients hold names its kind and the node that made it (architecture 5, ruling R62)."""
+"""Handles and public ids: what clients hold names its kind and the node that made it."""
 
 import hashlib
 import re

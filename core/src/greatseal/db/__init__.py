@@ -1,1 +1,1 @@
-"""The store: statements, transactions, and the two databases they run on (architecture 5)."""
+"""The store: statements, transactions, and the two databases they run on."""

@@ -1,4 +1,4 @@
-"""Group commit on SQLite: whatever waits is written in one transaction and one fsync (architecture 5).
+"""Group commit on SQLite: whatever waits is written in one transaction and one fsync.
 
 The event loop runs the functions, which take microseconds; a thread does what waits: for the lock file, for the disk, for a function
 that was long the last time. Two threads that both run Python would spend a tenth of the time on passing the interpreter's lock to and fro.

@@ -1,4 +1,4 @@
-"""From a request to its route, its caller, its handler, and back (architecture 6).
+"""From a request to its route, its caller, its handler, and back.
 
 The order of refusals: 404, 405, authentication, permission, then whatever the handler says.
 """

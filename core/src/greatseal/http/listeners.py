@@ -1,4 +1,4 @@
-"""Listeners: from addresses to running servers, and their graceful end (architecture 6, 7)."""
+"""Listeners: from addresses to running servers, and their graceful end."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Bounded thread pools, one for each kind of slow work (architecture 7)."""
+"""Bounded thread pools, one for each kind of slow work."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Memory that follows the database: caches by key and whole snapshots, told of every change after its commit (architecture 7)."""
+"""Memory that follows the database: caches by key and whole snapshots, told of every change after its commit."""
 
 import asyncio
 from collections import OrderedDict, defaultdict

@@ -1,4 +1,4 @@
-"""Configuration: every key has one owner, readers agree with it, and all problems come in one report (architecture 3)."""
+"""Configuration: every key has one owner, readers agree with it, and all problems come in one report."""
 
 import difflib
 import tomllib

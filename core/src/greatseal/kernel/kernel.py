@@ -1,4 +1,4 @@
-"""Assembly: from a configuration document to a kernel whose registries are frozen (architecture 3, steps 2 to 6)."""
+"""Assembly: from a configuration document to a kernel whose registries are frozen."""
 
 import ssl
 from collections.abc import Mapping

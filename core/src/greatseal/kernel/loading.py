@@ -1,4 +1,4 @@
-"""Finding and importing plugins: only the named ones, never through a cache, never two under one name (architecture 3)."""
+"""Finding and importing plugins: only the named ones, never through a cache, never two under one name."""
 
 import difflib
 from collections import Counter

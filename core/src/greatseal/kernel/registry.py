@@ -1,4 +1,4 @@
-"""Components collected from the plugins, keyed and frozen; cardinality is checked here (architecture 3)."""
+"""Components collected from the plugins, keyed and frozen; cardinality is checked here."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

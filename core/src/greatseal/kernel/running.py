@@ -1,4 +1,4 @@
-"""Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse (architecture 3, step 7)."""
+"""Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse."""
 
 import asyncio
 import stat

@@ -1,4 +1,4 @@
-"""Services by key: one provider each, made in the topological order of ``requires`` (architecture 3)."""
+"""Services by key: one provider each, made in the topological order of ``requires``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

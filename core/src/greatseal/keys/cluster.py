@@ -1,4 +1,4 @@
-"""The cluster key: what seals every private key and secret of the database (architecture 9)."""
+"""The cluster key: what seals every private key and secret of the database."""
 
 import secrets
 import uuid

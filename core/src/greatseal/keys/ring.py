@@ -1,4 +1,4 @@
-"""Key rings: the signing keys of each purpose, sealed in the database and held as a snapshot (architecture 9)."""
+"""Key rings: the signing keys of each purpose, sealed in the database and held as a snapshot."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-256-GCM under the cluster key, bound to the place where they are kept (architecture 9)."""
+"""Secrets at rest: AES-256-GCM under the cluster key, bound to the place where they are kept."""
 
 import secrets
 import uuid

@@ -1,4 +1,4 @@
-"""Connections to addresses that somebody else chose: guarded, bounded, and telling what happened (architecture 9).
+"""Connections to addresses that somebody else chose: guarded, bounded, and telling what happened.
 
 A name is resolved by the resolver that the caller gives, every address that came back must be allowed, and the connection goes to a
 checked address: nothing is resolved twice, so a name that changes its mind (DNS rebinding) has nothing to gain. No proxy environment,
