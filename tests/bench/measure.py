@@ -22,8 +22,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     operations: int
     durations: Sequence[float] = ()
     reference_us: float
-    closed_loop_us: float | None = None
-    """The reference without a pause, where ``reference_us`` was made at the pace of the round, on cores as warm as the server's."""
+    paced_us: float | None = None
+    """The reference at the pace of the round: made between its requests, on cores as warm as the server's."""
 
 
 class Row(msgspec.Struct, kw_only=True):
