@@ -123,8 +123,12 @@ async def test_a_password_that_was_replaced_since_it_was_checked_signs_nobody_in
 
     authenticator.attempt = overtaken
 
-    assert (await idp.login()).status == 401
+    answer = await idp.login()
+    assert (answer.status, answer.json["error"]) == (401, "invalid_credentials")
+    assert "meanwhile" not in answer.text
     assert await idp.rows(t.session) == []
+    (event,) = await idp.events("login_failure")
+    assert (event.sub, "changed meanwhile" in event.detail) == ("alice@LOCALHOST", True)
 
 
 async def test_a_moment_far_in_the_future_makes_no_session_that_ends_at_once(idp, clock):

@@ -229,10 +229,10 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     amr: tuple[str, ...]
     acr: str | None
     auth_time: int
+    signed_in_at: int
+    """When the sign-in was here; ``auth_time`` may be a little later, where the clock of the person's directory is ahead."""
     expires_at: int
     upstream: Upstream | None = None
-    signed_in_at: int | None = None
-    """When the sign-in was here; ``auth_time`` may be a little later, where the clock of the person's directory is ahead."""
 
 
 class SessionCaller(Caller, frozen=True, kw_only=True):

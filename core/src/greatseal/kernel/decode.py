@@ -12,8 +12,7 @@ import msgspec
 
 from greatseal.api.declarations import Secret
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_WORD = re.compile(r"[A-Za-z0-9_-]+")
+_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _WRONG = (msgspec.ValidationError, ValueError)
 
 
@@ -49,7 +48,7 @@ def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: str
 
 def dotted(key: str) -> str:
     """The key as it stands in a dotted name of TOML: quoted unless it is a bare one."""
-    return key if _BARE.fullmatch(key) else json.dumps(key)
+    return key if _KEY.fullmatch(key) else json.dumps(key)
 
 
 def shown(value: object) -> str:
@@ -71,8 +70,8 @@ def _made(struct: type[msgspec.Struct], given: Mapping[str, object], refused: se
             return struct(**values), problems
         except ValueError as error:
             told = _apart(str(error), fields)
-        problems += [one for one in told if absent.isdisjoint(_WORD.findall(one))]
-        named = {word.group() for one in told if (word := _WORD.match(one))}
+        problems += [one for one in told if absent.isdisjoint(_KEY.findall(one))]
+        named = {word.group() for one in told if (word := _KEY.match(one))}
         culprits = {key for key in named & fields.keys() if fields[key].name in values}
         if not culprits:
             break
@@ -147,7 +146,7 @@ def _decode_hook(kind: type, value: object) -> object:
         raise ValueError(f"Expected a path, got {shown(value)}")
     if kind is Secret:
         return Secret(_secret(value))
-    raise NotImplementedError(kind)
+    raise NotImplementedError(kind)  # what msgspec wants to hear of a type that a hook does not know
 
 
 def _secret(value: object) -> str:

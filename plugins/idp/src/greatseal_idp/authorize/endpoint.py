@@ -124,7 +124,7 @@ class AuthorizeEndpoint:
             problem = _unfit(kept.request, session, since, self._host.clock.now())
             if problem is None and session is not None:
                 return await self._authorize(call, kept, client, session)
-            again_in_vain = since is not None and session is not None and _signed_in(session) >= since
+            again_in_vain = since is not None and session is not None and session.signed_in_at >= since
             if "none" in kept.request.prompt or again_in_vain:
                 raise problem or LoginRequired("nobody is signed in")
             return await self._sign_in(call, kept, handle)
@@ -187,10 +187,6 @@ class AuthorizeEndpoint:
         return self._pages.see_other(f"/authorize?{query}")
 
 
-def _signed_in(session: SessionView) -> int:
-    return session.auth_time if session.signed_in_at is None else session.signed_in_at
-
-
 def _unfit(request: AuthorizationRequest, session: SessionView | None, since: int | None, now: int) -> Problem | None:
     """Why the session does not do for the request; None when it does.
 
@@ -198,10 +194,10 @@ def _unfit(request: AuthorizationRequest, session: SessionView | None, since: in
     """
     if session is None:
         return LoginRequired("nobody is signed in")
-    fresh = since is not None and _signed_in(session) >= since
+    fresh = since is not None and session.signed_in_at >= since
     if not fresh and ("login" in request.prompt or "select_account" in request.prompt):
         return LoginRequired("the person must sign in again")
-    if not fresh and request.max_age is not None and now - _signed_in(session) > request.max_age * SECOND:
+    if not fresh and request.max_age is not None and now - session.signed_in_at > request.max_age * SECOND:
         return LoginRequired("the last sign-in is too long ago")
     if request.wanted_subject not in {None, session.subject}:
         return LoginRequired("somebody else is signed in")

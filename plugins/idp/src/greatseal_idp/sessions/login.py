@@ -84,8 +84,8 @@ class LoginImpl:
             return await self._complete(call, authenticated, return_to)
         except Problem as problem:
             problem.headers.update(authenticated.headers)
-            if isinstance(problem, AccessDenied):
-                await self._host.audit_log(failure(call.remote, problem.detail, sub=authenticated.subject))
+            if isinstance(problem, AccessDenied | Denied):
+                await self._host.audit_log(failure(call.remote, problem.cause or problem.detail, sub=authenticated.subject))
             raise
 
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
@@ -158,7 +158,7 @@ class LoginImpl:
         # A directory whose clock is further ahead would end every session of the user at once.
         user = await self._directories.account(authenticated.subject, auth_time=self._host.clock.now() + CLOCK_SKEW)
         if user is not None and authenticated.password_changed_at not in {None, user.password_changed_at}:
-            raise Denied("the password was changed meanwhile")
+            raise Denied(WRONG, cause="the password was changed meanwhile")
         if user is not None and (missing := missing_factors(user, authenticated)):
             return FactorRequired(credentials=missing, headers=authenticated.headers)
         new, value = await self._new(call, authenticated, user)
