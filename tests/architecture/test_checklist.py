@@ -1,4 +1,4 @@
-"""docs/checklist.md tells the truth: what is ticked is shown by a test."""
+"""docs/checklist.md tells the truth: what is ticked is shown by a test, what is half built says what is missing."""
 
 from pathlib import Path
 from runpy import run_path
@@ -14,13 +14,15 @@ def test_every_line_has_an_id_of_its_own():
     assert {f"IDP-{number:03}" for number in range(1, 368)} | {f"CA-{number:03}" for number in range(1, 275)} <= set(ids)
 
 
-def test_a_ticked_line_is_named_by_a_test_and_names_tests_that_exist():
+def test_a_mark_says_what_shows_it():
     tests = TICK["named"]()
 
-    for id, (done, names) in TICK["lines"]().items():
-        assert done == bool(names), f"{id}: a tick and its tests go together; run tests/architecture/tick.py --write"
-        missing = set(names) - set(tests.get(id, []))
-        assert not missing, f"{id} names {missing}, which no test file has; run tests/architecture/tick.py --write"
+    for id, (done, names, missing) in TICK["lines"]().items():
+        assert done != "x" or names, f"{id}: a ticked line names the tests that show it"
+        assert bool(missing) == (done == "~"), f"{id}: [~], and only that, says what is missing"
+        assert done != " " or not names, f"{id}: an open line names no tests"
+        gone = set(names) - set(tests.get(id, []))
+        assert not gone, f"{id} names {gone}, which no test file has; run tests/architecture/tick.py --write"
 
 
 def test_a_test_names_lines_that_exist():
@@ -29,8 +31,13 @@ def test_a_test_names_lines_that_exist():
     assert not unknown, f"tests are named after lines that the checklist does not have: {sorted(unknown)}"
 
 
-def test_ticking_again_changes_nothing():
-    text = TICK["CHECKLIST"].read_text()
-    shown = {id: names for id, (_, names) in TICK["lines"]().items() if names}
+def test_the_program_takes_ticks_away_and_never_adds_one():
+    row = "| [{}] | IDP-001 | Conventions | config | - | what | {}|\n"
+    still = {"IDP-001": ["test_idp_001_a", "test_idp_001_new"]}
 
-    assert TICK["tick"](text, shown) == text
+    assert TICK["untick"](row.format("x", "`test_idp_001_a`, `test_idp_001_b` "), still) == row.format("x", "`test_idp_001_a` ")
+    assert TICK["untick"](row.format("x", "`test_idp_001_b` "), still) == row.format(" ", "")
+    assert TICK["untick"](row.format(" ", ""), still) == row.format(" ", "")
+    half = row.format("~", "`test_idp_001_a`; missing: the rest ")
+    assert TICK["untick"](half, still) == half
+    assert TICK["untick"](TICK["CHECKLIST"].read_text(), TICK["named"]()) == TICK["CHECKLIST"].read_text()

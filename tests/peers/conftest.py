@@ -20,23 +20,28 @@ NAMES = ["first.example.test", "second.example.test"]
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """A running server; the indirect parameter ``postgresql`` puts it there, else it is on SQLite."""
-    database = request.getfixturevalue("postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
+    """A running server, on SQLite and forked from a warm one.
+
+    The indirect parameter ``postgresql`` puts it there; ``command`` starts it as a user does, by the command and in a new process.
+    """
+    how = getattr(request, "param", "sqlite")
+    database = request.getfixturevalue("postgres_url") if how == "postgresql" else None
     folder = tmp_path / "server"
     folder.mkdir()
     server = Server(folder, NAMES, database=database)
-    with server.forked():
+    with server.running() if how == "command" else server.forked():
         yield server
 
 
 @pytest.fixture
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
     """A running identity provider; the indirect parameter is that of :func:`server`."""
-    database = request.getfixturevalue("postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
+    how = getattr(request, "param", "sqlite")
+    database = request.getfixturevalue("postgres_url") if how == "postgresql" else None
     folder = tmp_path / "provider"
     folder.mkdir()
     provider = Provider(folder, database=database)
-    with provider.forked():
+    with provider.running() if how == "command" else provider.forked():
         yield provider
 
 

@@ -17,7 +17,7 @@ from rig.server import Server
 FIRST, SECOND = "first.example.test", "second.example.test"
 
 Program = Callable[[str, str], Path]
-both_databases = pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
+both_databases = pytest.mark.parametrize("server", ["command", "postgresql"], indirect=True)
 
 
 def run(*command: object, folder: Path, environ: dict[str, str] | None = None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from rig.provider import CALLBACK, LOGGED_OUT, USER, Person, Provider
 
 SCRIPTS = Path(__file__).with_name("node")
-both_databases = pytest.mark.parametrize("provider", ["sqlite", "postgresql"], indirect=True)
+both_databases = pytest.mark.parametrize("provider", ["command", "postgresql"], indirect=True)
 Run = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, started as a user starts it."""
+"""A server in a process of its own: started by the command, as a user starts it, or forked from a warm one, in a tenth of the time."""
 
 import contextlib
 import os

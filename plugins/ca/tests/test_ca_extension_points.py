@@ -120,7 +120,7 @@ async def test_an_issuer_is_told_what_is_abandoned(open_with):
     assert sys.modules["greatseal_third_party"].Logged.abandons == ["logged-1"]
 
 
-def test_ca_052_a_profile_needs_the_issuer_that_it_names(tmp_path, third_party):
+def test_a_profile_needs_the_issuer_that_it_names(tmp_path, third_party):
     profiles = {"p": {"issue_as": "logged"}}
     Kernel(document(tmp_path, ["ca", third_party], profiles=profiles))
 
