@@ -11,6 +11,7 @@ from sqlalchemy import Column, MetaData, func, insert, select, update
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.store import Refuse
+from greatseal.clock import SystemClock
 from greatseal.db import postgres
 from greatseal.db.config import StoreProblem
 from greatseal.db.core_tables import audit
@@ -93,6 +94,31 @@ async def test_f10_a_refusal_does_not_stand_on_a_state_that_never_was(database):
 
     assert sorted(type(answer).__name__ for answer in answers) == ["BadRequest", "NoneType"]
     assert (await database.read(lambda tx: tx.one(EVENTS))).many == 1
+
+
+async def test_the_moment_of_a_transaction_is_read_after_what_it_sees_was_fixed(url):
+    """What is younger than ``tx.now`` is not seen: each look at the clock lets somebody else commit."""
+
+    class Clock(SystemClock):
+        looks = 0
+
+        def now(self):
+            self.looks += 1
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("INSERT INTO t_entry (name) VALUES (%s)", [f"younger {self.looks}"])
+            return self.looks
+
+    clock, runs = Clock(), []
+    async with open_test_database(url, clock=clock) as database:
+
+        def look(tx):
+            runs.append((tx.now, [row.name for row in tx.all(NAMES)]))
+            if len(runs) == 1:
+                raise psycopg.errors.SerializationFailure("as if another had been faster")
+
+        await database.write(look)
+
+    assert runs == [(1, []), (2, ["younger 1"])]
 
 
 async def test_f10_a_deadlock_is_repeated(database):

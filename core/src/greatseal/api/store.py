@@ -39,7 +39,11 @@ class Tx(Protocol):
 
     @property
     def now(self) -> int:
-        """The time of this transaction, microseconds since 1970 UTC."""
+        """The time of this transaction, microseconds since 1970 UTC, and the only "now" inside it.
+
+        In a write it is read when what the transaction sees is fixed, and again when it is repeated: no moment in the rows is later,
+        unless the clock was set back meanwhile, which every comparison has to bear.
+        """
 
     @property
     def node_id(self) -> str:

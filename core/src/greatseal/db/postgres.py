@@ -37,7 +37,8 @@ RETRY_SECONDS = 10.0
 """How long a function is repeated that others keep getting in the way of."""
 RACES = 5
 """Repetitions after a unique violation: under SERIALIZABLE it is mostly a race, else it stays."""
-SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE; SAVEPOINT call"
+SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT 1; SAVEPOINT call"
+"""The first SELECT fixes what the transaction sees: its moment, read after that, is later than every moment in it."""
 READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 MIGRATION_LOCK = 0x67726561747365  # "greatse", the key of pg_advisory_lock
 
@@ -134,8 +135,8 @@ class PostgresDatabase(DatabaseImpl):
 
     def _committed(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Writing]:
         def work(connection: Connection) -> tuple[Any, Writing | Exception]:
-            tx = self._writing(connection)
             with transaction(connection, SERIALIZABLE):
+                tx = self._writing(connection)
                 try:
                     result = tx.perform(fn, args, kwargs)
                 except (Refuse, Problem) as refusal:

@@ -104,6 +104,33 @@ async def test_r50_after_the_grace_it_is_a_replay(start_desk: Any) -> None:
     assert refused(await desk.refresh(client, second))
 
 
+@pytest.mark.parametrize("grace", [0, 5])
+@pytest.mark.parametrize("step", [-90, -1, 90])
+async def test_s027_a_replay_is_noticed_whatever_the_clock_does(start_desk: Any, grace: int, step: int) -> None:
+    desk = await start_desk(tokens={"refresh_grace_seconds": grace, "refresh_idle_ttl": 60})
+    client = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+
+    desk.clock.advance(step)  # ahead, the family has ended idle
+
+    assert refused(await desk.refresh(client, first))
+    desk.clock.advance(-step)
+    assert refused(await desk.refresh(client, second))
+    assert len(await desk.events("refresh_replay")) == 1
+
+
+async def test_r50_a_retry_within_the_same_instant_gets_the_successor(start_desk: Any) -> None:
+    """The clock of the desk stands: both happen at one moment."""
+    desk = await start_desk(tokens={"refresh_grace_seconds": 1})
+    client = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+
+    answers = [await desk.refresh(client, first) for _ in range(2)]
+
+    assert len({answer.json["refresh_token"] for answer in answers}) == 1
+
+
 async def test_b13_another_client_changes_nothing(desk: Any, client: Any) -> None:
     other = await desk.client()
     first = (await desk.tokens(client))["refresh_token"]

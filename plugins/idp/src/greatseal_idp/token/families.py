@@ -155,14 +155,14 @@ class FamiliesImpl:
         return Family(id=record.id, refresh_token=self._tokens.write(tx, record.id, record.generation))
 
     def is_replay(self, tx: Tx, token: RefreshToken) -> bool:
-        """Whether the token of a live family was superseded, and is no retry."""
+        """Whether the token of a family was superseded, and is no retry. An expired family counts: the clock may be set back."""
         record = self.find(tx, token.family)
-        if record is None or not record.is_live(tx.now):
+        if record is None or record.revoked:
             return False
         return token.generation != record.generation and not self._is_retry(record, token, tx.now)
 
     def _is_retry(self, record: FamilyRecord, token: RefreshToken, now: int) -> bool:
-        return token.generation + 1 == record.generation and now < record.rotated_at + self._grace
+        return token.generation + 1 == record.generation and 0 <= now - record.rotated_at < self._grace
 
     def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
         row = tx.one(_END, family=id, moment=tx.now)
