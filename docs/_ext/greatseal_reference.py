@@ -21,6 +21,7 @@ from greatseal import hookspecs
 from greatseal.api import declarations
 from greatseal.kernel.config import field_docs
 from greatseal.kernel.kernel import Kernel
+from greatseal.kernel.known import known
 from greatseal.kernel.loading import installed
 
 EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen": "127.0.0.1:8081"}}
@@ -107,12 +108,25 @@ def keys(kernel: Kernel) -> str:
             heading = f"[[{section}.{key}]]"
             said[heading] = _markdown(doc)
             sections[heading] = [_row(one.encode_name, one, owner, doc) for one, doc in _fields(struct)]
-    lines = ["# Configuration keys", "", "A key has one owner; an unknown or misspelt key stops the start with the nearest right name.", ""]
+    rule = "A key has one owner; an unknown or misspelt key stops the start with the nearest right name."
+    lines = ["# Configuration keys", "", f"{rule} [Planned](#planned) are those of features that are still to come.", ""]
     for heading, rows in sorted(sections.items(), key=lambda item: item[0].strip("[]")):
         if rows:
             intro = [said[heading], ""] if heading in said else []
             lines += [f"## {_markdown(heading)}", "", *intro, *_table(["key", "type", "default", "owner", "meaning"], sorted(rows)), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_planned()])
+
+
+def _planned() -> list[str]:
+    """The keys that are refused until their feature is built."""
+    head = ["section", "key", "owner", "type", "default"]
+    rows = [
+        [f"`{_heading(section)}`", f"`{key}`", one.owner, _markdown(one.type), f"`{one.default}`"]
+        for section, keys in known().planned.items()
+        for key, one in keys.items()
+    ]
+    what = 'Until its feature is there, such a key stops the start with "planned, not built yet".'
+    return ["## Planned", "", what, "", *_table(head, sorted(rows)), ""]
 
 
 def routes(kernel: Kernel) -> str:

@@ -94,6 +94,43 @@ def test_a_key_of_another_section_is_pointed_at():
     assert problems == ["[shelf] coats: unknown key; there is [paint] coats"]
 
 
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({"server": {"gssapi": {"keytab_file": "x"}}}, "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet"),
+        ({"server": {"listen_addr": "x"}}, "[server] listen_addr: unknown key; write [server] listen"),
+        ({"server": {"tls": "self"}}, "[server] tls: planned, not built yet; leave it out"),
+        ({"server": {"eab_keys": {}}}, "[server] eab_keys: planned, not built yet (plugin 'eab'); leave it out"),
+        (
+            {"server": {"http_validation_port": 5002}},
+            "[server] http_validation_port: unknown key; it belongs to the plugin 'http-01', which is not enabled",
+        ),
+        ({"gssapi": {}}, "[gssapi]: planned, not built yet (plugin 'gssapi'); leave it out"),
+        ({"acr": [{"value": "x"}]}, "[acr]: planned, not built yet (plugin 'idp'); leave it out"),
+        ({"users": {"file": "x"}}, "[users]: unknown section; it belongs to the plugin 'users-file', which is not enabled"),
+        ({"server": {"delegation_enabled": True}}, "[server] delegation_enabled: unknown key; no enabled plugin knows it"),
+    ],
+)
+def test_a_key_that_nobody_declares_is_told_what_it_is(document, problem):
+    _, problems = bind(document, Owns("server", Server))
+
+    assert problems == [problem]
+
+
+def test_names_of_the_reference_for_nested_tables_are_told_too():
+    document = {"profiles": {"web": {"allowed_identifiers": []}}, "mtc": {"signing_key": {"key_type": "ed25519"}}}
+
+    class Mtc(msgspec.Struct, frozen=True, kw_only=True):
+        pass
+
+    _, problems = bind(document, Owns("profiles.*", Paint), Owns("mtc", Mtc))
+
+    assert problems == [
+        "[profiles.web] allowed_identifiers: unknown key; write allowed_identifier_patterns",
+        "[mtc] signing_key: planned, not built yet (plugin 'mtc'); leave it out",
+    ]
+
+
 @pytest.mark.parametrize("value", ["hush", {"file": "{folder}/secret"}, {"env": "GREATSEAL_TEST_SECRET"}])
 def test_secrets_come_from_text_file_or_environment_and_never_show(value, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("hush\n")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -116,10 +116,70 @@ def test_a_mistake_inside_of_a_value_is_told_with_its_place():
         "[lists] hosts.a: expected a list, got a string",
         '[lists] hosts."b.example"[1]: expected a string, got an integer',
         "[lists] table.x.name: expected a string, got an integer",
-        "[lists] role[1].groups[0]: expected a string, got true or false",
-        "[lists] role[1].name: must be given",
-        "[lists] role[2]: a role needs a name",
+        "[[lists.role]] #2 groups[0]: expected a string, got true or false",
+        "[[lists.role]] #2 name: must be given",
+        "[[lists.role]] #3: a role needs a name",
         "[lists] days[1]: expected an integer >= 1, found 0",
+    ]
+
+
+class Circle(msgspec.Struct, frozen=True, kw_only=True, tag_field="shape"):
+    radius: int = 1
+
+
+class Square(msgspec.Struct, frozen=True, kw_only=True, tag_field="shape"):
+    side: int = 1
+    corner: Role | None = None
+
+
+class Deep(msgspec.Struct, frozen=True, kw_only=True):
+    one: Role | None = None
+    role: tuple[Role, ...] = ()
+    pair: tuple[Role, int] | None = None
+    keyed: Mapping[str, Role] = {}
+    grouped: dict[str, list[Role]] = {}
+    drawn: Circle | Square | None = None
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ({"one": {"name": "a", "group": []}}, "[deep] one.group: unknown key; did you mean 'groups'?"),
+        ({"role": [{"name": "a"}, {"name": "b", "nmae": "c"}]}, "[[deep.role]] #2 nmae: unknown key; did you mean 'name'?"),
+        ({"role": [{"name": "a", "xyz": 1}]}, "[[deep.role]] #1 xyz: unknown key; expected name, groups"),
+        ({"pair": [{"name": "a", "group": []}, 1]}, "[[deep.pair]] #1 group: unknown key; did you mean 'groups'?"),
+        ({"keyed": {"x y": {"name": "a", "group": []}}}, "[deep] keyed.\"x y\".group: unknown key; did you mean 'groups'?"),
+        ({"grouped": {"x": [{"name": "a", "group": []}]}}, "[[deep.grouped.x]] #1 group: unknown key; did you mean 'groups'?"),
+        ({"drawn": {"shape": "Square", "sides": 3}}, "[deep] drawn.sides: unknown key; did you mean 'side'?"),
+        ({"drawn": {"shape": "Circle", "side": 3}}, "[deep] drawn.side: unknown key; expected radius"),
+        ({"drawn": {"shape": "Square", "corner": {"name": "a", "x": 1}}}, "[deep] drawn.corner.x: unknown key; expected name, groups"),
+    ],
+)
+def test_a_key_that_a_nested_table_does_not_have_is_refused(table, found):
+    assert problems({"deep": table}, Owns("deep", Deep), Reads("deep", Deep)) == [found]
+
+
+def test_an_unknown_key_does_not_hide_a_wrong_value():
+    assert problems({"deep": {"role": [{"name": 3, "group": []}]}}, Owns("deep", Deep)) == [
+        "[[deep.role]] #1 group: unknown key; did you mean 'groups'?",
+        "[[deep.role]] #1 name: expected a string, got an integer",
+    ]
+
+
+def test_each_of_several_tables_is_counted():
+    assert problems({"ca": [{}, {"dyas": 1}, {"days": 0}, 3]}, Owns("ca[]", Authority)) == [
+        "[[ca]] #2 dyas: unknown key; did you mean 'days'?",
+        "[[ca]] #3 days: expected an integer >= 1, found 0",
+        "[[ca]] #4: expected a table, found an integer",
+    ]
+
+
+def test_a_name_that_is_none_of_a_few_is_told_with_them():
+    class Choice(msgspec.Struct, frozen=True, kw_only=True):
+        provider: Literal["builtin", "other"] | None = None
+
+    assert problems({"profiles": {"provider": "dogtag"}}, Owns("profiles", Choice)) == [
+        "[profiles] provider: invalid enum value 'dogtag'; expected 'builtin' or 'other'"
     ]
 
 

@@ -13,11 +13,6 @@ from greatseal_acme.settings import AcmeServer
         {"authz_expiry_secs": 59},
         {"terms_of_service_url": "terms.html"},
         {"website_url": "ftp://ca.example/"},
-        {"allow_subdomain_auth": True},
-        {"account_scope": "ca"},
-        {"star_min_lifetime_secs": 86400},
-        {"star_max_duration_secs": 86400},
-        {"delegation_enabled": True},
     ],
 )
 def test_a_value_that_cannot_be_kept_is_named(given):

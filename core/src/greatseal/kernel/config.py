@@ -1,6 +1,5 @@
 """Configuration: every key has one owner, readers agree with it, and all problems come in one report."""
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,8 @@ import msgspec
 
 from greatseal.api.declarations import Owns, Reads
 from greatseal.api.problems import StartProblem
-from greatseal.kernel.decode import decode, dotted, shown
+from greatseal.kernel import known
+from greatseal.kernel.decode import Place, decode, dotted, nearest, shown
 
 Document = Mapping[str, Any]
 Declaration = Owns | Reads
@@ -97,49 +97,46 @@ class Binder:
                     )
 
     def _check_unknown(self, document: Document) -> None:
-        known: dict[str, set[str]] = {}
+        declared: dict[str, set[str]] = {}
         for _, declaration in self._declared:
             names = {field.encode_name for field in msgspec.structs.fields(declaration.struct)}
-            known.setdefault(declaration.section, set()).update(names)
-        sections = {name.removesuffix("[]").removesuffix(".*") for name in known}
+            declared.setdefault(declaration.section, set()).update(names)
+        sections = {name.removesuffix("[]").removesuffix(".*") for name in declared}
         for section, value in document.items():
             if section not in sections:
-                self.problems.append(f"[{section}]: unknown section{_nearest(section, sections)}")
+                what = known.of_section(section) or f"unknown section{nearest(section, sections) or '; no enabled plugin knows it'}"
+                self.problems.append(f"[{section}]: {what}")
                 continue
-            for place, where, key in _keys_of(section, value, known):
-                names = known.get(where, set())
-                if key not in names:
-                    everywhere = [f"[{other}] {key}" for other, keys in known.items() if key in keys]
-                    hint = f"; there is {everywhere[0]}" if everywhere else _nearest(key, names)
-                    self.problems.append(f"[{place}] {key}: unknown key{hint}")
+            for place, where, key in _keys_of(section, value, declared):
+                if key not in declared.get(where, set()):
+                    self.problems.append(f"{place.key(key)}: {_unknown(where, key, declared)}")
 
     def _bind_one(self, bound: Bound, document: Document, declaration: Declaration, seen: set[str]) -> None:
         section, struct = declaration.section, declaration.struct
         if section.endswith(".*"):
             outer = document.get(section.removesuffix(".*"), {})
             inner = {key: value for key, value in outer.items() if isinstance(value, dict)} if isinstance(outer, dict) else {}
-            made = {key: self._decode(f"{section[:-1]}{dotted(key)}", value, struct, seen) for key, value in inner.items()}
+            made = {key: self._decode(Place.of(f"{section[:-1]}{dotted(key)}"), value, declaration, seen) for key, value in inner.items()}
             bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
         elif section.endswith("[]"):
-            value = document.get(section.removesuffix("[]"), {})
-            items = value if isinstance(value, list) else [value]
-            decoded = [self._decode(section.removesuffix("[]"), item, struct, seen) for item in items]
+            tables = _tables(section.removesuffix("[]"), document.get(section.removesuffix("[]"), {}))
+            decoded = [self._decode(place, item, declaration, seen) for place, item in tables]
             bound.repeated[struct] = [item for item in decoded if item is not None]
         else:
             value = document.get(section)
             required = any(field.required for field in msgspec.structs.fields(struct))
             if value is None and required:
                 return
-            result = self._decode(section, {} if value is None else value, struct, seen)
+            result = self._decode(Place.of(section), {} if value is None else value, declaration, seen)
             if result is not None:
                 bound.tables[struct] = result
 
-    def _decode(self, section: str, value: object, struct: type[msgspec.Struct], seen: set[str]) -> msgspec.Struct | None:
+    def _decode(self, place: Place, value: object, declaration: Declaration, seen: set[str]) -> msgspec.Struct | None:
         if not isinstance(value, dict):
-            self._tell(f"[{section}]: expected a table, found {shown(value)}", seen)
+            self._tell(f"{place}: expected a table, found {shown(value)}", seen)
             return None
-        decoded = decode(value, struct, f"[{section}]")
-        self.refused |= {(section, key) for key in decoded.refused}
+        decoded = decode(value, declaration.struct, place)
+        self.refused |= {(declaration.section, key) for key in decoded.refused}
         for problem in decoded.problems:
             self._tell(problem, seen)
         return decoded.value
@@ -150,24 +147,34 @@ class Binder:
             self.problems.append(problem)
 
 
-def _keys_of(section: str, value: object, known: Mapping[str, set[str]]) -> list[tuple[str, str, str]]:
+def _keys_of(section: str, value: object, declared: Mapping[str, set[str]]) -> list[tuple[Place, str, str]]:
     """The keys of a section, each with the table that it is in and the declaration that it belongs to."""
-    if f"{section}[]" in known:
-        tables = value if isinstance(value, list) else [value]
-        return list(dict.fromkeys((section, f"{section}[]", key) for item in tables if isinstance(item, dict) for key in item))
+    if f"{section}[]" in declared:
+        return [(place, f"{section}[]", key) for place, item in _tables(section, value) if isinstance(item, dict) for key in item]
     if not isinstance(value, dict):
         return []
-    if f"{section}.*" not in known:
-        return [(section, section, key) for key in value]
-    outer = known.get(section, set())
+    whole = Place.of(section)
+    if f"{section}.*" not in declared:
+        return [(whole, section, key) for key in value]
+    outer = declared.get(section, set())
     inner = {name: item for name, item in value.items() if isinstance(item, dict) and name not in outer}
-    found = [(section, section, key) for key in value if key not in inner]
-    return found + [(f"{section}.{dotted(name)}", f"{section}.*", key) for name, item in inner.items() for key in item]
+    found = [(whole, section, key) for key in value if key not in inner]
+    return found + [(Place.of(f"{section}.{dotted(name)}"), f"{section}.*", key) for name, item in inner.items() for key in item]
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else "; no enabled plugin knows it"
+def _tables(section: str, value: object) -> list[tuple[Place, object]]:
+    """One table or several, each with its place."""
+    if isinstance(value, list):
+        return [(Place.of(section, number), item) for number, item in enumerate(value, 1)]
+    return [(Place.of(section), value)]
+
+
+def _unknown(section: str, key: str, declared: Mapping[str, set[str]]) -> str:
+    if listed := known.of_key(section, key):
+        return listed
+    elsewhere = [f"[{other}] {key}" for other, keys in declared.items() if key in keys]
+    hint = f"; there is {elsewhere[0]}" if elsewhere else nearest(key, declared.get(section, ()))
+    return f"unknown key{hint or '; no enabled plugin knows it'}"
 
 
 def field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """From a table of a configuration file to a Struct: every mistake in it, by its key, once."""
 
+import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -14,6 +15,34 @@ from greatseal.api.declarations import Secret
 
 _KEY = re.compile(r"[A-Za-z0-9_-]+")
 _WRONG = (msgspec.ValidationError, ValueError)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something stands in the file: a table, and perhaps what is inside of it."""
+
+    table: str
+    """The table as it is written: ``[rbac]``, ``[[rbac.role]] #2`` for the second of several."""
+    name: str
+    """What an array of tables in it is named after; empty where one has no header of its own."""
+    inside: str = ""
+
+    @classmethod
+    def of(cls, section: str, number: int | None = None) -> "Place":
+        """A section, or one of several tables of it, counted from 1."""
+        return cls(f"[{section}]", section) if number is None else cls(f"[[{section}]] #{number}", "")
+
+    def key(self, key: str) -> "Place":
+        """A key of the table that stands here."""
+        return msgspec.structs.replace(self, inside=f"{self.inside}.{dotted(key)}" if self.inside else dotted(key))
+
+    def item(self, index: int, value: object) -> "Place":
+        """An item of the list that stands here."""
+        if isinstance(value, dict) and self.name:
+            return Place.of(f"{self.name}.{self.inside}", index + 1)
+        return msgspec.structs.replace(self, inside=f"{self.inside}[{index}]")
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.inside}".rstrip()
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -25,8 +54,8 @@ class Decoded(msgspec.Struct, frozen=True):
     """The keys that are there and wrong."""
 
 
-def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: str) -> Decoded:
-    """The Struct of a table; ``where`` is how problems call the table."""
+def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: Place) -> Decoded:
+    """The Struct of the table that stands at ``where``. Its own keys may belong to others; inside of them every key must be known."""
     problems: list[str] = []
     given: dict[str, object] = {}
     refused: set[str] = set()
@@ -34,14 +63,14 @@ def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: str
         key = field.encode_name
         if key not in table:
             if field.required:
-                problems.append(f"{where} {key}: must be given")
+                problems.append(f"{where.key(key)}: must be given")
             continue
+        problems += _unknown(table[key], field.type, where.key(key))
         try:
             given[field.name] = _converted(table[key], field.type)
         except _WRONG as error:
             refused.add(key)
-            faults = _faults(error, table[key], field.type)
-            problems += [f"{where} {key}{place}: {reason}" for place, reason in faults]
+            problems += [f"{place}: {reason}" for place, reason in _faults(error, table[key], field.type, where.key(key))]
     value, wrong = _made(struct, given, refused)
     return Decoded(value, problems + [f"{where} {problem}" for problem in wrong], frozenset(refused))
 
@@ -49,6 +78,12 @@ def decode(table: Mapping[str, object], struct: type[msgspec.Struct], where: str
 def dotted(key: str) -> str:
     """The key as it stands in a dotted name of TOML: quoted unless it is a bare one."""
     return key if _KEY.fullmatch(key) else json.dumps(key)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The hint that a name is misspelt, empty where none is like it."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def shown(value: object) -> str:
@@ -87,43 +122,65 @@ def _apart(text: str, keys: Mapping[str, object]) -> list[str]:
     return re.split(rf"; (?=(?:{names}): )", text)
 
 
-def _faults(error: Exception, value: object, kind: Any, place: str = "") -> list[tuple[str, str]]:
-    """What is wrong with a value that ``error`` speaks of: the place inside of it, as ``.key`` or ``[0]``, and the reason."""
-    faults: list[tuple[str, str]] = []
-    for step, part, of in _parts(value, kind):
+def _faults(error: Exception, value: object, kind: Any, place: Place) -> list[tuple[Place, str]]:
+    """What is wrong with a value that ``error`` speaks of: the place inside of it, and the reason."""
+    faults: list[tuple[Place, str]] = []
+    for where, part, of in _parts(value, kind, place):
         try:
             _converted(part, of)
         except _WRONG as inner:
-            faults += _faults(inner, part, of, place + step)
-    faults += [(f"{place}.{key}", "must be given") for key in _missing(value, kind)]
-    return faults or [(place, _reason(error, value))]
+            faults += _faults(inner, part, of, where)
+    faults += [(place.key(key), "must be given") for key in _missing(value, kind)]
+    return faults or [(place, _reason(error, value, kind))]
+
+
+def _unknown(value: object, kind: Any, place: Place) -> Iterator[str]:
+    """The keys inside of a value that its Struct does not have: what is misspelt would have no effect, in silence."""
+    for struct in _fitting(value, kind):
+        if isinstance(value, dict) and _is(struct, msgspec.Struct):
+            names = [field.encode_name for field in msgspec.structs.fields(struct)]
+            for key in value:
+                if key not in names and key != struct.__struct_config__.tag_field:
+                    yield f"{place.key(key)}: unknown key{nearest(key, names) or '; expected ' + ', '.join(names)}"
+    for where, part, of in _parts(value, kind, place):
+        yield from _unknown(part, of, where)
 
 
 def _converted(value: object, kind: Any) -> object:
     return msgspec.convert(value, kind, strict=True, dec_hook=_decode_hook)
 
 
-def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
-    """The values inside of a value, each with its step and the type that it should have."""
-    for one in _alternatives(kind):
+def _parts(value: object, kind: Any, place: Place) -> Iterator[tuple[Place, object, Any]]:
+    """The values inside of a value, each with its place and the type that it should have."""
+    for one in _fitting(value, kind):
         origin, arguments = get_origin(one) or one, get_args(one)
         match value:
             case dict() if _is(origin, msgspec.Struct):
                 fields = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
-                yield from ((f".{key}", part, fields[key]) for key, part in value.items() if key in fields)
+                yield from ((place.key(key), part, fields[key]) for key, part in value.items() if key in fields)
             case dict() if _is(origin, Mapping) and len(arguments) == 2:
-                yield from ((f".{dotted(key)}", part, arguments[1]) for key, part in value.items())
+                yield from ((place.key(key), part, arguments[1]) for key, part in value.items())
             case list() if _is(origin, tuple) and arguments[1:] != (...,):
-                continue
+                yield from ((place.item(index, part), part, of) for index, (part, of) in enumerate(zip(value, arguments, strict=False)))
             case list() if _is(origin, (Sequence, set, frozenset)) and arguments:
-                yield from ((f"[{number}]", part, arguments[0]) for number, part in enumerate(value))
+                yield from ((place.item(index, part), part, arguments[0]) for index, part in enumerate(value))
 
 
 def _missing(value: object, kind: Any) -> list[str]:
-    for one in _alternatives(kind):
+    for one in _fitting(value, kind):
         if isinstance(value, dict) and _is(one, msgspec.Struct):
             return [field.encode_name for field in msgspec.structs.fields(one) if field.required and field.encode_name not in value]
     return []
+
+
+def _fitting(value: object, kind: Any) -> list[Any]:
+    """The alternatives of a type, of tagged Structs the one that the table names."""
+    return [one for one in _alternatives(kind) if not isinstance(value, dict) or _is_tagged(value, one)]
+
+
+def _is_tagged(value: Mapping[str, object], kind: Any) -> bool:
+    config = kind.__struct_config__ if _is(kind, msgspec.Struct) else None
+    return config is None or config.tag_field is None or value.get(config.tag_field) == config.tag
 
 
 def _alternatives(kind: Any) -> list[Any]:
@@ -177,9 +234,12 @@ _NAMES = {
 _TYPES = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
 
 
-def _reason(error: Exception, value: object) -> str:
-    """The sentence of msgspec, in the words of a configuration file; of a number out of bounds also what was found."""
+def _reason(error: Exception, value: object, kind: Any) -> str:
+    """The sentence of msgspec, in the words of a configuration file; also what was found out of bounds, and what was expected of names."""
     text = str(error)
+    names = [repr(name) for one in _alternatives(kind) if get_origin(one) is Literal for name in get_args(one)]
+    if names and isinstance(value, str):
+        return f"invalid enum value {value!r}; expected {' or '.join(names)}"
     bounded = isinstance(value, int | float) and re.search(r"` [<>]=? ", text)
     text = _TYPES.sub(_named, text)
     return text[:1].lower() + text[1:] + (f", found {value}" if bounded else "")

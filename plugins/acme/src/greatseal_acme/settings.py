@@ -1,6 +1,5 @@
 """The configuration keys of ACME."""
 
-from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,18 +16,6 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until an order that was not finalized expires."""
     authz_expiry_secs: int = 86400
     """Seconds until an authorization expires."""
-    allow_subdomain_auth: bool = False
-    """Whether a domain's authorization serves for names below it (RFC 9444); not available yet."""
-    account_scope: Literal["server", "ca"] = "server"
-    """Whether an account is known to every CA of this server or to one; only "server" is available yet."""
-    star_min_lifetime_secs: int | None = None
-    """Shortest life of automatically renewed certificates (RFC 8739); not available yet."""
-    star_max_duration_secs: int | None = None
-    """Longest time of automatic renewal (RFC 8739); not available yet."""
-    star_allow_certificate_get: bool = True
-    """Whether automatically renewed certificates may be fetched without account; only with RFC 8739."""
-    delegation_enabled: bool = False
-    """Delegated orders (RFC 9115); not available yet."""
 
     def __post_init__(self) -> None:
         for key in ("order_expiry_secs", "authz_expiry_secs"):
@@ -36,10 +23,6 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{key}: {getattr(self, key)}: expected at least 60 seconds, which a client needs")
         for key in ("terms_of_service_url", "website_url"):
             _check_url(key, getattr(self, key))
-        off = {"allow_subdomain_auth": False, "account_scope": "server", "star_min_lifetime_secs": None, "star_max_duration_secs": None}
-        for key, value in {**off, "delegation_enabled": False}.items():
-            if getattr(self, key) != value:
-                raise ValueError(f"{key}: this feature is not available yet; leave the key out")
 
 
 class AcmeProfile(msgspec.Struct, frozen=True, kw_only=True):
