@@ -13,7 +13,7 @@ from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticate
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.parts import Parts
-from greatseal_idp.authorize.request import AuthorizationRequest, cut, refuse_repeated
+from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, cut, refuse_repeated
 from greatseal_idp.authorize.response import refusal
 from greatseal_idp.authorize.waiting import CONSENT, SECOND, Kept, Spent, Waiting
 from greatseal_idp.clients.authentication import read_form
@@ -121,8 +121,8 @@ class ConsentEndpoint:
             if decision.scopes is not None:
                 cut(asked.scopes, decision.scopes)
                 asked = asked.within(decision.scopes)
-            return {"code": await consents.issue(kept, session, asked, approved=True)}
-        except Spent:
+            return {"code": await consents.issue(kept, session, client, asked, approved=True)}
+        except (NotRegistered, Spent):
             raise
         except Problem as problem:
             return refusal(problem)

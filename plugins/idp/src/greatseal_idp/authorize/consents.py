@@ -9,13 +9,16 @@ from sqlalchemy import select, update
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
-from greatseal.api.problems import Unauthenticated
+from greatseal.api.problems import BadRequest, Problem, Unauthenticated
 from greatseal.api.store import Refuse, Tx, scan
 from greatseal.api.tokens import Families, Tokens
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
+from greatseal_idp.authorize.reader import Reader
+from greatseal_idp.authorize.request import AuthorizationRequest, registered
 from greatseal_idp.authorize.waiting import Kept, use_up
+from greatseal_idp.clients.registry import as_stored
 from greatseal_idp.scopes import Asked
 from greatseal_idp.token.codes import CodeOrder, Codes
 
@@ -32,12 +35,19 @@ class LoginRequired(Unauthenticated):
     error = "login_required"
 
 
+class ConsentRequired(BadRequest):
+    """The person would have to be asked, and prompt is none (OpenID Connect Core s3.1.2.6)."""
+
+    error = "consent_required"
+
+
 class Consents:
     """Remembered consents, and codes."""
 
-    def __init__(self, host: Host, codes: Codes) -> None:
+    def __init__(self, host: Host, codes: Codes, reader: Reader) -> None:
         self._host = host
         self._codes = codes
+        self._reader = reader
         self._cache = host.changes.cache(t.CONSENT.name, _load)
 
     async def cover(self, session: SessionView, client: Client, scopes: Collection[str], redirect_uri: str) -> bool:
@@ -46,7 +56,7 @@ class Consents:
         A public client behind a loopback or private-use redirect URI may be any program of the machine: the person is asked each time
         (RFC 8252 s8.6).
         """
-        if client.more.get("consent") == "implicit":
+        if is_implicit(client):
             return True
         if client.token_endpoint_auth_method == "none" and not redirect_uri.startswith("https:"):  # noqa: S105  # a method's name
             return False
@@ -57,27 +67,14 @@ class Consents:
         """What a person allowed, by client id, oldest first."""
         return await self._host.db.read(_all_of, subject)
 
-    async def issue(self, kept: Kept, session: SessionView, asked: Asked, *, approved: bool) -> str:
-        """The code for a request. ``approved`` remembers the consent.
+    async def issue(self, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
+        """The code for a request. ``approved`` remembers the consent; without it there was one, or the client needs none.
 
-        Raises :class:`greatseal_idp.authorize.waiting.Spent`, and LoginRequired when the session has just ended.
+        Whatever a row decides is decided again with the code, in one transaction: it may have changed while a page was open. Raises
+        :class:`greatseal_idp.authorize.waiting.Spent`, LoginRequired when the session has just ended, ConsentRequired when the consent
+        was just withdrawn, NotRegistered, and what :meth:`greatseal_idp.authorize.reader.Reader.allowed` raises.
         """
-        request = kept.request
-        order = CodeOrder(
-            client_id=request.to.client_id,
-            redirect_uri=request.to.redirect_uri,
-            subject=session.subject,
-            scopes=asked.scopes,
-            implied=asked.implied,
-            auth_time=session.auth_time,
-            amr=session.amr,
-            acr=session.acr,
-            session_id=session.id,
-            code_challenge=request.code_challenge,
-            nonce=request.nonce,
-            claims=request.claims,
-        )
-        return await self._host.db.write(self._issue, order, kept.uses, approved)
+        return await self._host.db.write(self._issue, kept, session, client, asked, approved=approved)
 
     async def deny(self, kept: Kept, session: SessionView) -> None:
         """The person said no: the request is used up. Raises :class:`greatseal_idp.authorize.waiting.Spent`."""
@@ -100,18 +97,50 @@ class Consents:
 
         await self._host.db.write(end)
 
-    def _issue(self, tx: Tx, order: CodeOrder, uses: tuple[str, ...], approved: bool) -> str:
-        if tx.one(_SESSION, session=order.session_id) is None:
+    def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
+        if tx.one(_SESSION, session=session.id) is None:
             raise Refuse(LoginRequired("the session has ended"))
-        use_up(tx, uses)
+        use_up(tx, kept.uses)
+        try:
+            now = registered(as_stored(tx, client), kept.request.to)
+            asked = self._reader.allowed(kept.request, asked, now)
+        except Problem as problem:
+            raise Refuse(problem) from problem
+        order = _order(kept.request, session, asked)
         if approved:
             _remember(tx, order)
+        elif not is_implicit(now):
+            remembered = _load(tx, consent_id(session.subject, client.client_id))
+            if remembered is None or not remembered.issuperset(asked.all):
+                raise Refuse(ConsentRequired("the consent was withdrawn"))
         return self._codes.issue(tx, order)
+
+
+def is_implicit(client: Client) -> bool:
+    """Whether nobody is asked about the client."""
+    return client.more.get("consent") == "implicit"
 
 
 def consent_id(subject: str, client_id: str) -> str:
     """The key of the consent of a person to a client."""
     return sha256(f"{subject}\0{client_id}".encode()).hexdigest()
+
+
+def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) -> CodeOrder:
+    return CodeOrder(
+        client_id=request.to.client_id,
+        redirect_uri=request.to.redirect_uri,
+        subject=session.subject,
+        scopes=asked.scopes,
+        implied=asked.implied,
+        auth_time=session.auth_time,
+        amr=session.amr,
+        acr=session.acr,
+        session_id=session.id,
+        code_challenge=request.code_challenge,
+        nonce=request.nonce,
+        claims=request.claims,
+    )
 
 
 def _remember(tx: Tx, order: CodeOrder) -> None:

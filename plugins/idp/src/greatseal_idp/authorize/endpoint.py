@@ -8,10 +8,10 @@ from greatseal.api.identity import SessionView
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.api.tokens import GrantQuestion
 from greatseal.host import Host
-from greatseal_idp.authorize.consents import Consents, LoginRequired
+from greatseal_idp.authorize.consents import ConsentRequired, Consents, LoginRequired
 from greatseal_idp.authorize.parts import Parts
 from greatseal_idp.authorize.reader import Reader
-from greatseal_idp.authorize.request import AuthorizationRequest, addressee, refuse_repeated
+from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, addressee, refuse_repeated
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SECOND, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
@@ -22,12 +22,6 @@ TRANSACTION = "transaction"
 """The parameter under which a request goes on after the sign-in."""
 MAX_LOCATION = 4000
 """A POST whose parameters are longer than this becomes a stored request, no query."""
-
-
-class ConsentRequired(BadRequest):
-    """The person would have to be asked, and prompt is none (OpenID Connect Core s3.1.2.6)."""
-
-    error = "consent_required"
 
 
 class UnmetAuthenticationRequirements(BadRequest):
@@ -45,8 +39,8 @@ class AuthorizeEndpoint:
         self._pages = provider.pages
         self.waiting = WaitingRequests(host)
         self.limits = LoginLimits(host)
-        self.consents = Consents(host, provider.codes)
         self.reader = Reader(host, provider)
+        self.consents = Consents(host, provider.codes, self.reader)
         self.responses = Responses(host.issuer, provider.pages)
 
     def routes(self) -> list[Route]:
@@ -82,8 +76,6 @@ class AuthorizeEndpoint:
         to = addressee(parameters, client)
         # From here on the client is told, by redirect.
         try:
-            if client.more.get("require_pushed_authorization_requests") is True:
-                raise BadRequest("this client must push its requests to /par (RFC 9126)")
             request = await self.reader.read(parameters, to, client)
         except Problem as problem:
             return self.responses.refuse(call, to, problem)
@@ -128,7 +120,7 @@ class AuthorizeEndpoint:
             if "none" in kept.request.prompt or again_in_vain:
                 raise problem or LoginRequired("nobody is signed in")
             return await self._sign_in(call, kept, handle)
-        except (Spent, RateLimited):
+        except (NotRegistered, RateLimited, Spent):
             raise
         except Problem as problem:
             return self.responses.refuse(call, kept.request.to, problem)
@@ -138,7 +130,7 @@ class AuthorizeEndpoint:
         asked = await self.permitted(call, request, client, session)
         covered = await self.consents.cover(session, client, asked.all, request.to.redirect_uri)
         if covered and "consent" not in request.prompt:
-            code = await self.consents.issue(kept, session, asked, approved=False)
+            code = await self.consents.issue(kept, session, client, asked, approved=False)
             return self.responses.code(call, request.to, code)
         if "none" in request.prompt:
             raise ConsentRequired("the person has not allowed this client what it asks for")

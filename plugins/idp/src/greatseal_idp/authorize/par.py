@@ -38,7 +38,7 @@ class ParEndpoint:
         if "request_uri" in proven.form:
             raise BadRequest("request_uri cannot be pushed")
         to = addressee(proven.form, proven.client)
-        request = await self._reader.read(proven.form, to, proven.client)
+        request = await self._reader.read(proven.form, to, proven.client, pushed=True)
         if proven.client.token_endpoint_auth_method == PublicClient.method:
             await self._limits.request(call.remote)
         handle = await self._waiting.keep(PUSHED, Kept(request=request))

@@ -7,8 +7,7 @@ from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal_idp.authorize.parts import Parts
-from greatseal_idp.authorize.request import Addressee, AuthorizationRequest, check_request, cut
-from greatseal_idp.clients.redirects import matches
+from greatseal_idp.authorize.request import Addressee, AuthorizationRequest, check_registration, check_request, cut, registered
 from greatseal_idp.scopes import Asked
 from greatseal_idp.settings import OAuthSettings
 
@@ -20,22 +19,26 @@ class Reader:
         self._settings = host.settings(OAuthSettings)
         self._provider = provider
 
-    async def read(self, parameters: Parameters, to: Addressee, client: Client) -> AuthorizationRequest:
+    async def read(self, parameters: Parameters, to: Addressee, client: Client, *, pushed: bool = False) -> AuthorizationRequest:
         """The checked request. Raises problems that may go to the client."""
-        request = check_request(parameters, to, client, self._settings)
+        request = check_request(parameters, to, client, pushed=pushed)
+        check_registration(request, client, self._settings)
         scopes = cut(request.scopes, await self._provider.scopes.all())
         implied = await self._provider.claims.implied(request.claims, scopes, client.scopes)
         return msgspec.structs.replace(request, scopes=scopes, implied=implied, hinted=self._hinted(parameters, client))
 
     async def client_of(self, to: Addressee) -> Client:
-        """The client of a request that waited. Raises BadRequest when it or its redirect URI is gone."""
-        client = await self._provider.clients.get(to.client_id)
-        if client is None or not matches(client.redirect_uris, to.redirect_uri):
-            raise BadRequest("the application is not registered any more, or not for this address")
-        return client
+        """The client of a request that waited. Raises NotRegistered when it or its redirect URI is gone."""
+        return registered(await self._provider.clients.get(to.client_id), to)
+
+    def allowed(self, request: AuthorizationRequest, asked: Asked, client: Client) -> Asked:
+        """What the registration leaves of ``asked`` when the code is made. Raises what may go to the client."""
+        check_registration(request, client, self._settings)
+        return Asked(cut(asked.scopes, client.scopes), asked.implied).within(client.scopes)
 
     async def current_scopes(self, request: AuthorizationRequest, client: Client) -> Asked:
-        """The scopes of a request that its client still has. Raises InvalidScope when none is left of those that it named."""
+        """The scopes of a request that its client still has. Raises what may go to the client, when none is left of those that it named."""
+        check_registration(request, client, self._settings)
         known = await self._provider.scopes.all()
         current = known.keys() & set(client.scopes)
         return Asked(cut(request.scopes, current), request.implied).within(current)

@@ -53,6 +53,10 @@ class RegistrationNotSupported(BadRequest):
     error = "registration_not_supported"
 
 
+class NotRegistered(BadRequest):
+    """The client of a request that waited is gone, or its redirect URI. Shown here: nobody is sent there any more."""
+
+
 class Addressee(msgspec.Struct, frozen=True, kw_only=True):
     """Where the answer of a request goes: a proven redirect URI of a proven client."""
 
@@ -65,7 +69,8 @@ class Addressee(msgspec.Struct, frozen=True, kw_only=True):
 class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that was checked. ``scopes`` are cut to the client's; ``hinted`` is the subject of its id_token_hint.
 
-    ``implied`` are the client's other scopes that release what ``claims`` names: the person is asked about them too.
+    ``implied`` are the client's other scopes that release what ``claims`` names: the person is asked about them too. ``pushed`` is one
+    that came through /par.
 
     ``acr_values`` is a wish (OpenID Connect Core s3.1.2.1), and every sign-in already gives the best acr that it can.
     """
@@ -80,6 +85,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     hinted: str | None = None
     login_hint: str | None = None
     claims: Mapping[str, Any] | None = None
+    pushed: bool = False
 
     @property
     def essential_acr(self) -> tuple[str, ...]:
@@ -127,14 +133,12 @@ def addressee(parameters: Parameters, client: Client) -> Addressee:
     )
 
 
-def check_request(parameters: Parameters, to: Addressee, client: Client, settings: OAuthSettings) -> AuthorizationRequest:
+def check_request(parameters: Parameters, to: Addressee, client: Client, *, pushed: bool) -> AuthorizationRequest:
     """The rest of the request. Raises problems that may go to the client by redirect.
 
     Scopes are cut to the client's; whether they exist and who ``id_token_hint`` means is not known here.
     """
     _refuse_unsupported(parameters)
-    if "authorization_code" not in client.grant_types:
-        raise UnauthorizedClient("the client may not use the grant authorization_code")
     if len(parameters.get("state", "").encode()) > MAX_STATE:
         raise BadRequest(f"state: at most {MAX_STATE} bytes")
     nonce = parameters.get("nonce")
@@ -145,13 +149,35 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, setting
     return AuthorizationRequest(
         to=to,
         scopes=_scopes(parameters.get("scope", ""), client.scopes),
-        code_challenge=_challenge(parameters, client, settings),
+        code_challenge=_challenge(parameters),
         nonce=nonce,
         prompt=_prompt(parameters.get("prompt", "")),
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
         claims=_claims(parameters.get("claims")),
+        pushed=pushed,
     )
+
+
+def registered(client: Client | None, to: Addressee) -> Client:
+    """The client of a request that waited. Raises NotRegistered."""
+    if client is None or not matches(client.redirect_uris, to.redirect_uri):
+        raise NotRegistered("the application is not registered any more, or not for this address")
+    return client
+
+
+def check_registration(request: AuthorizationRequest, client: Client, settings: OAuthSettings) -> None:
+    """Whether the client may ask so: decided when the request comes, when it goes on, and when the code is made.
+
+    Raises problems that may go to the client by redirect.
+    """
+    if "authorization_code" not in client.grant_types:
+        raise UnauthorizedClient("the client may not use the grant authorization_code")
+    if client.more.get("require_pushed_authorization_requests") is True and not request.pushed:
+        raise BadRequest("this client must push its requests to /par (RFC 9126)")
+    public = client.token_endpoint_auth_method == "none"  # noqa: S105  # the name of a method
+    if request.code_challenge is None and (settings.require_pkce == "all" or (settings.require_pkce == "public" and public)):
+        raise BadRequest("code_challenge is missing: this client must use PKCE with S256")
 
 
 def cut(scopes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
@@ -180,14 +206,11 @@ def _refuse_unsupported(parameters: Parameters) -> None:
         raise BadRequest("response_mode: expected query, fragment or form_post")
 
 
-def _challenge(parameters: Parameters, client: Client, settings: OAuthSettings) -> str | None:
+def _challenge(parameters: Parameters) -> str | None:
     challenge, method = parameters.get("code_challenge"), parameters.get("code_challenge_method")
     if challenge is None:
         if method is not None:
             raise BadRequest("code_challenge_method without code_challenge")
-        public = client.token_endpoint_auth_method == "none"  # noqa: S105  # the name of a method
-        if settings.require_pkce == "all" or (settings.require_pkce == "public" and public):
-            raise BadRequest("code_challenge is missing: this client must use PKCE with S256")
         return None
     if method != "S256":
         raise BadRequest("code_challenge_method must be S256")

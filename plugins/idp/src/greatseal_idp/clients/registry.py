@@ -161,6 +161,11 @@ def _load_raw(tx: Tx, client_id: str) -> Client | None:
     return None if row is None else _client_of(row)
 
 
+def as_stored(tx: Tx, client: Client) -> Client | None:
+    """What a transaction sees of a client that was read before; None when it was deleted. One of a resolver is no row, and stays."""
+    return _load(tx, client.client_id) if client.created_at else client
+
+
 @scan
 def _list(tx: Tx) -> list[Client]:
     return [_completed(_client_of(row)) for row in tx.all(_ALL)]
