@@ -16,7 +16,7 @@ DEAD = (400, "invalid_grant")
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     async with open_desk(tmp_path) as desk:
-        desk.clock.advance(-2)  # or both could happen within the second that an access token names
+        desk.clock.step(-2)  # or both could happen within the second that an access token names
         yield desk
 
 

@@ -28,6 +28,13 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back."""
 
+    def passed(self) -> int:
+        """The earliest that the clock showed in the last hour, microseconds; 0 in the first hour after the start.
+
+        What expired before this may be forgotten: neither a clock that jumped ahead and is put right, nor one that is set back by less
+        than an hour, finds it in force again.
+        """
+
 
 class Handles(Protocol):
     """Mints what clients hold: typed secrets and public ids: each names its node, so that any node knows whose row it is."""
@@ -82,7 +89,11 @@ class Strikes(Protocol):
     """Single use of keys that come from outside."""
 
     def once(self, tx: Tx, kind: str, key: str, until: int) -> bool:
-        """Durable: True the first time, False until ``until`` (microseconds) has passed."""
+        """Durable: True the first time, False until ``until`` (microseconds) has passed.
+
+        ``until`` is the end of the thing itself, the same for each use of it: a second use is known whatever the clock did between them.
+        A later ``until`` is another thing of that name.
+        """
 
     def seen(self, kind: str, key: str, until: int) -> bool:
         """In memory, node-wide: True when it was seen before. Bounded: when full, what expires first is forgotten."""

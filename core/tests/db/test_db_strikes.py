@@ -62,9 +62,47 @@ async def test_expired_strikes_are_deleted_in_portions_and_others_stay(database,
 
     await database.write(fill)
     clock.advance(2)
+    assert await forget_expired(database, clock) == 0, "not before an hour more"
+    clock.advance(3600)
 
-    assert await forget_expired(database) == PORTION + 5
+    assert await forget_expired(database, clock) == PORTION + 5
     assert (await database.read(lambda tx: tx.one(COUNT))).many == 1
+
+
+async def test_no_jump_of_the_clock_makes_a_used_key_free(database, clock):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    await database.write(strikes.once, "jti", "a", until)
+    clock.step(24 * 3600)
+
+    assert not await database.write(strikes.once, "jti", "a", until), "the same thing, while the clock is ahead"
+    for _ in range(3):
+        assert await forget_expired(database, clock) == 0
+        clock.advance(600)
+    clock.step(-24 * 3600)
+
+    assert not await database.write(strikes.once, "jti", "a", until)
+
+
+@pytest.mark.parametrize("steps", [(90, -90), (-90, 90), (24 * 3600, -24 * 3600)])
+def test_no_jump_of_the_clock_makes_memory_forget(clock, steps):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes.seen("jti", "a", until)
+
+    for step in steps:
+        clock.step(step)
+        clock.advance(25)
+        assert strikes.seen("jti", "a", until)
+
+
+def test_what_memory_is_to_forget_it_keeps_for_as_long_as_the_clock_went_back(clock):
+    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes.seen("jti", "a", until)
+    clock.step(-90)
+    clock.advance(149)
+
+    assert strikes.seen("jti", "a", until)
+    clock.advance(2)
+    assert not strikes.seen("jti", "a", until + 60 * SECOND)
 
 
 def test_in_memory_a_key_is_seen_until_its_time_has_passed(clock):

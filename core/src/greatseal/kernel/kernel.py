@@ -14,7 +14,7 @@ from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.audit import SCHEMA
-from greatseal.clock import SystemClock
+from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig, check_url
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
@@ -227,8 +227,9 @@ class Kernel:
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
         self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
-        sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store))
-        self.all_jobs: list[Job] = [sweep, *(one for _, one in self._collect("jobs"))]
+        sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store, self.clock))
+        watch = Job(name="core-clock", every=60, run=lambda: look(self.clock))
+        self.all_jobs: list[Job] = [watch, sweep, *(one for _, one in self._collect("jobs"))]
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]

@@ -12,14 +12,15 @@ from greatseal.host import Clock
 TAKE = insert_new(strike)
 TAKE_EXPIRED = (
     update(strike)
-    .where(strike.c.kind == param("kind"), strike.c.key == param("key"), strike.c.until < param("now"))
+    .where(strike.c.kind == param("kind"), strike.c.key == param("key"), strike.c.until < param("now"), strike.c.until < param("until"))
     .values(until=param("until"))
 )
 FORGET = delete(strike).where(
     tuple_(strike.c.kind, strike.c.key).in_(
-        select(strike.c.kind, strike.c.key).where(strike.c.until < param("now")).order_by(strike.c.until).limit(param("most"))
+        select(strike.c.kind, strike.c.key).where(strike.c.until < param("passed")).order_by(strike.c.until).limit(param("most"))
     )
 )
+SECOND = 1_000_000
 PORTION = 1000
 """Rows that one transaction of the cleanup deletes: others wait for it."""
 
@@ -31,7 +32,8 @@ class StrikesImpl:
         self._clock = clock
         self._size = size
         self._seen: dict[tuple[str, str], int] = {}
-        self._by_expiry: list[tuple[int, tuple[str, str]]] = []
+        self._by_age: list[tuple[float, tuple[str, str]]] = []
+        """When each may be looked at whether it has expired, on the clock that never goes back."""
 
     def once(self, tx: Tx, kind: str, key: str, until: int) -> bool:
         """See :meth:`greatseal.host.Strikes.once`."""
@@ -41,31 +43,39 @@ class StrikesImpl:
 
     def seen(self, kind: str, key: str, until: int) -> bool:
         """See :meth:`greatseal.host.Strikes.seen`."""
-        now, entry = self._clock.now(), (kind, key)
-        if self._seen.get(entry, -1) >= now:
+        entry, now, monotonic = (kind, key), self._clock.now(), self._clock.monotonic()
+        self._forget(now, monotonic)
+        if entry in self._seen:
             return True
-        self._forget(now)
+        if len(self._seen) >= self._size:
+            del self._seen[heapq.heappop(self._by_age)[1]]
         self._seen[entry] = until
-        heapq.heappush(self._by_expiry, (until, entry))
+        self._keep(entry, until - now, monotonic)
         return False
 
-    def _forget(self, now: int) -> None:
-        """Make room: what has expired, then what expires first."""
-        while self._by_expiry and (self._by_expiry[0][0] < now or len(self._by_expiry) >= self._size):
-            _, entry = heapq.heappop(self._by_expiry)
-            del self._seen[entry]
+    def _keep(self, entry: tuple[str, str], left: int, monotonic: float) -> None:
+        heapq.heappush(self._by_age, (monotonic + max(left, 0) / SECOND, entry))
+
+    def _forget(self, now: int, monotonic: float) -> None:
+        """Forget what has expired by both clocks."""
+        while self._by_age and self._by_age[0][0] < monotonic:
+            _, entry = heapq.heappop(self._by_age)
+            if self._seen[entry] >= now:
+                self._keep(entry, self._seen[entry] - now, monotonic)  # the clock was set back meanwhile
+            else:
+                del self._seen[entry]
 
 
-async def forget_expired(db: Database) -> int:
+async def forget_expired(db: Database, clock: Clock) -> int:
     """Delete the durable strikes that have expired, in portions; how many they were."""
     total = 0
     while True:
-        gone = await db.write(_forget_portion)
+        gone = await db.write(_forget_portion, clock.passed())
         total += gone
         if gone < PORTION:
             return total
 
 
 @scan
-def _forget_portion(tx: Tx) -> int:
-    return tx.count(FORGET, now=tx.now, most=PORTION)
+def _forget_portion(tx: Tx, passed: int) -> int:
+    return tx.count(FORGET, passed=passed, most=PORTION)
