@@ -9,11 +9,13 @@ import stat
 import subprocess
 import sys
 import urllib.request
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 
 import pytest
 from rig import warm
 
+from greatseal.db.advisory import AdvisoryHold
 from greatseal.testing.service import free_port
 
 GREATSEAL = [sys.executable, "-m", "greatseal"]
@@ -128,6 +130,50 @@ def test_a_second_migrate_has_nothing_to_do(config):
     assert (first.returncode, second.returncode) == (0, 0)
     assert "up to date" not in first.stdout
     assert second.stdout == "the schema is up to date\n"
+
+
+def test_beside_a_service_nobody_else_writes_and_whoever_reads_may(config, tmp_path):
+    path = config()
+    with serving(path) as process, ThreadPoolExecutor() as threads:
+        before = rows(tmp_path)
+        second, migration = threads.map(lambda command: run(command, "-c", path), ("serve", "migrate"))
+        doctor, checked, listed = run("doctor", "-c", path), run("check-config", "-c", path), run("plugins", "-c", path)
+        assert rows(tmp_path) == before
+
+    assert (second.returncode, migration.returncode) == (2, 2)
+    for refused in (second, migration):
+        (line,) = complaints(refused)
+        assert f"process {process.pid} on " in line
+        assert f"{tmp_path}/state/greatseal.db" in line
+        assert "stop the service first" in line
+    assert "ok   database" in doctor.stdout
+    assert (checked.returncode, listed.returncode) == (0, 0)
+    assert process.returncode == 0
+
+
+def rows(folder):
+    with closing(sqlite3.connect(folder / "state" / "greatseal.db")) as store:
+        return list(store.iterdump())
+
+
+def test_a_service_that_lost_its_database_to_another_process_ends_with_one_line(config, postgres_url):
+    path = config()
+    path.write_text(
+        path.read_text().replace(f'url = "sqlite:///{path.parent}/state/greatseal.db"', f'url = "{postgres_url}"\nmigrate = "auto"')
+    )
+    with serving(path) as process:
+        other = AdvisoryHold(postgres_url)
+        other.mark()
+        number, _ = other._session()
+        other._connection.execute("SELECT pg_terminate_backend(%s)", [number])
+        other.close()
+        process.wait(30)
+        said = process.stderr.read()
+
+    assert process.returncode == 1
+    (line,) = [one for one in said.splitlines() if one.startswith("greatseal: ")]
+    assert "another process wrote to the database" in line
+    assert "Traceback" not in said
 
 
 def test_check_config_tells_three_problems_at_once(config):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import click
 
 from greatseal import __version__
-from greatseal.api.problems import Problem, StartProblem
+from greatseal.api.problems import Problem, StartProblem, Unavailable
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
@@ -102,8 +102,10 @@ async def _serve(kernel: "Kernel") -> None:
         kernel.log.info("ready", listeners=listening, plugins=list(kernel.order))
         _greet(kernel)
         _spare_collector()
-        await stop.wait()
+        await asyncio.wait({asyncio.create_task(stop.wait()), service.lost}, return_when=asyncio.FIRST_COMPLETED)
         kernel.log.info("stopping")
+        if service.lost.done() and (problem := service.lost.exception()):
+            raise Unavailable(str(problem)) from problem
     kernel.log.info("stopped")
 
 
@@ -161,10 +163,13 @@ def plugins(path: Path | None) -> None:
 @CONFIG
 @_one_line_each
 def migrate(path: Path) -> None:
-    """Bring the database schema up to date."""
+    """Bring the database schema up to date. The service must be stopped."""
+    from greatseal.db.sole import sole
     from greatseal.kernel.running import migrate as run
 
-    done = run(_kernel(path), mode="auto")
+    kernel = _kernel(path)
+    with sole(kernel.database.url):
+        done = run(kernel, mode="auto")
     click.echo("\n".join(done) if done else "the schema is up to date")
 
 
@@ -172,15 +177,25 @@ def migrate(path: Path) -> None:
 @CONFIG
 @_one_line_each
 def doctor(path: Path) -> None:
-    """Try database, keys, DNS and whatever else the plugins check, and say what is wrong."""
+    """Try database, keys, DNS and whatever else the plugins check, and say what is wrong. Beside a service it changes nothing."""
     healthy = _run(_doctor(_kernel(path)))
     sys.exit(0 if healthy else 1)
 
 
 async def _doctor(kernel: "Kernel") -> bool:
+    from greatseal.db.sole import InUse, sole
+
+    try:
+        with sole(kernel.database.url, patience=0):
+            return await _examine(kernel, beside=False)
+    except InUse:
+        return await _examine(kernel, beside=True)
+
+
+async def _examine(kernel: "Kernel", *, beside: bool) -> bool:
     from greatseal.kernel.running import opened
 
-    async with opened(kernel):
+    async with opened(kernel, beside=beside):
         results = await kernel.health.run(ready_only=False)
     for name, result in results.items():
         click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}{f' ({result.cause})' if result.cause else ''}")

@@ -17,7 +17,7 @@ from greatseal.db.delivery import OnChanged
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Clock
 
-__all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "StoreProblem", "open_database"]
+__all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "Rehearsing", "StoreProblem", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,6 +44,8 @@ class DatabaseImpl(ABC):
         self.node_id = node_id
         self.forwarder: Forwarder | None = None
         """None while there is one node: an operation of another one is Unavailable."""
+        self.suspended = False
+        """While this process may not be the only one that writes, it does not use the database."""
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """See :meth:`greatseal.api.store.Database.write`."""
@@ -95,6 +97,35 @@ def _touch(tx: Tx) -> None:
 
 def _nothing(_tx: Tx) -> None:
     """A commit without a change: it needs the writer, the lock and the connection."""
+
+
+class Rehearsing(DatabaseImpl):
+    """A database beside the process that serves it: every write is tried and undone."""
+
+    def __init__(self, database: DatabaseImpl) -> None:
+        super().__init__(database.config, database.node_id)
+        self.dialect = database.dialect
+        self._database = database
+
+    async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def rehearse(tx: Tx) -> None:
+            raise _Rehearsed(fn(tx, *args, **kwargs))
+
+        try:
+            await self._database.write(rehearse)
+        except _Rehearsed as done:
+            return done.result
+
+    async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return await self._database.read(fn, *args, **kwargs)
+
+
+class _Rehearsed(Exception):
+    """What a write would have returned."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
 
 
 @asynccontextmanager

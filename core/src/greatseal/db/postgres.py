@@ -108,6 +108,8 @@ class PostgresDatabase(DatabaseImpl):
         """One of the connections, in order of arrival, or Unavailable."""
         if self._stopping:
             raise Unavailable("the service stops")
+        if self.suspended:
+            raise Unavailable("the database cannot be used now", cause="the lock on the database is lost")
         if self._free.locked():
             if self._waiting >= WAITING:
                 raise Unavailable("too many requests wait for the database", retry_after=1)

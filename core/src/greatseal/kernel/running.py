@@ -11,8 +11,9 @@ import msgspec
 
 from greatseal.api.http import AuthScheme, ListenerName
 from greatseal.api.problems import StartProblem
-from greatseal.db.database import open_database
+from greatseal.db.database import Rehearsing, open_database
 from greatseal.db.migrate import ensure
+from greatseal.db.sole import Hold, sole
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import Listeners, open_listeners
 from greatseal.kernel.kernel import Kernel
@@ -20,10 +21,11 @@ from greatseal.keys.rotation import NodeKeys, first_cluster_key
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A service that answers. ``addresses`` tells where, by listener."""
+    """A service that answers. ``addresses`` tells where, by listener. ``lost`` fails when it must end, because it is not alone."""
 
     kernel: Kernel
     addresses: Mapping[str, str]
+    lost: asyncio.Task[None]
 
 
 def migrate(kernel: Kernel, *, mode: Literal["auto", "check"] | None = None) -> list[str]:
@@ -34,12 +36,16 @@ def migrate(kernel: Kernel, *, mode: Literal["auto", "check"] | None = None) -> 
 @asynccontextmanager
 async def running(kernel: Kernel) -> AsyncIterator[Running]:
     """Open everything, serve, and close everything in reverse, gracefully."""
-    async with opened(kernel) as stack:
+    async with AsyncExitStack() as stack:
+        hold = await asyncio.to_thread(stack.enter_context, sole(kernel.database.url))
+        await stack.enter_async_context(opened(kernel))
+        await asyncio.to_thread(hold.mark)  # the first start has the tables only now
+        lost = await stack.enter_async_context(_kept(kernel, hold))
         listeners = await stack.enter_async_context(_listeners(kernel))
         kernel.health.serving = True
         kernel.jobs.start(kernel.all_jobs)
         try:
-            yield Running(kernel, listeners.addresses)
+            yield Running(kernel, listeners.addresses, lost)
         finally:
             kernel.health.serving = False
             await listeners.stop()
@@ -47,31 +53,43 @@ async def running(kernel: Kernel) -> AsyncIterator[Running]:
 
 
 @asynccontextmanager
-async def opened(kernel: Kernel) -> AsyncIterator[AsyncExitStack]:
-    """Everything but listeners and jobs."""
+async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
+    """Everything but listeners and jobs, for whoever is :func:`greatseal.db.sole.sole`; or, ``beside`` that process, without a change."""
     _make_state_dir(kernel.state_dir)
-    await asyncio.to_thread(migrate, kernel)
+    await asyncio.to_thread(migrate, kernel, mode="check" if beside else None)
     async with AsyncExitStack() as stack:
         stack.callback(kernel.blocking.close)
-        kernel.store.opened = await stack.enter_async_context(
+        database = await stack.enter_async_context(
             open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
         )
-        kernel.keys = await _keys(kernel)
+        kernel.store.opened = Rehearsing(database) if beside else database
+        kernel.keys = await _keys(kernel, beside=beside)
         for lifespan in kernel.lifespans:
             await stack.enter_async_context(lifespan.open())
         for document in {one.document for one in kernel.discovery}:
             kernel.discovery_members(document)
-        yield stack
+        yield
 
 
-async def _keys(kernel: Kernel) -> NodeKeys:
+@asynccontextmanager
+async def _kept(kernel: Kernel, hold: Hold) -> AsyncIterator[asyncio.Task[None]]:
+    assert kernel.store.opened is not None
+    keeping = asyncio.create_task(hold.keep(kernel.store.opened, kernel.log))
+    try:
+        yield keeping
+    finally:
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+
+async def _keys(kernel: Kernel, *, beside: bool) -> NodeKeys:
     """The keys of this node, read and settled."""
     file = kernel.cluster.key_file or kernel.state_dir / "cluster.key"
     metadata = [schema.metadata for schema in kernel.schemas]
     async with first_cluster_key(kernel.store, file, metadata) as key:
         keys = NodeKeys(kernel.store, key, kernel.clock, kernel.log, blocking=kernel.blocking, file=file, metadata=metadata)
         keys.follow(kernel.changes)
-        await keys.start()
+        await keys.start(settle=not beside)
     return keys
 
 

@@ -62,12 +62,14 @@ class NodeKeys(KeyRings):
         self._in_force: ClusterKeyInfo | None = None
         self._rotating = asyncio.Lock()
 
-    async def start(self) -> None:
-        """Before the first use: find the key in force, end a rotation that was interrupted, and read the rings.
+    async def start(self, *, settle: bool = True) -> None:
+        """Before the first use: find the key in force, end a rotation that was interrupted unless another process is at it, and read
+        the rings.
 
         Raises StartProblem when the file does not hold the key of this database.
         """
-        await self._settle()
+        if await self._find() and settle:
+            await self._finish()
         await self.load()
 
     def cluster_key(self) -> ClusterKeyInfo:
@@ -85,8 +87,8 @@ class NodeKeys(KeyRings):
 
     async def _rotate(self, secret: bytes | None, also: WithClusterKey | None) -> ClusterKeyInfo:
         async with self._rotating:
-            if self._key.others:
-                await self._settle()  # an earlier rotation failed, and perhaps only its answer was lost
+            if self._key.others and await self._find():
+                await self._finish()  # an earlier rotation failed, and perhaps only its answer was lost
             if secret == self._key.secret:
                 raise BadRequest("this is the cluster key in force; a rotation needs another one")
             old, new = self._key, ClusterKey.generate(secret)
@@ -112,7 +114,8 @@ class NodeKeys(KeyRings):
     def _use(self, key: ClusterKey, info: ClusterKeyInfo) -> None:
         self._key, self._in_force, self.sealer = key, info, Sealer(key)
 
-    async def _settle(self) -> None:
+    async def _find(self) -> bool:
+        """Find the key in force; whether the file holds others."""
         held = {str(one.key_id): one for one in (self._key, *self._key.others)}
         info = await self.db.read(_in_force)
         if info is None:
@@ -123,8 +126,7 @@ class NodeKeys(KeyRings):
         key = held.pop(info.key_id)
         others = tuple(msgspec.structs.replace(one, others=()) for one in held.values())
         self._use(msgspec.structs.replace(key, others=others), info)
-        if held:
-            await self._finish()
+        return bool(others)
 
     def _require(self, key_id: str, held: Container[str]) -> None:
         if key_id not in held:

@@ -1,8 +1,8 @@
 """Running a whole service inside a test: the real kernel, database and listeners on loopback."""
 
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ __all__ = ["Kernel", "Service", "document", "free_port", "serve"]
 
 
 class Service(msgspec.Struct, frozen=True):
-    """A running service. ``url`` is its base URL, ``addresses`` its listeners."""
+    """A running service. ``url`` is its base URL, ``addresses`` its listeners; ``stop`` ends it before its block does."""
 
     kernel: Kernel
     url: str
     addresses: Mapping[str, str]
+    stop: Callable[[], Awaitable[None]]
 
     def host(self, feature: str) -> Host:
         """The kernel as that plugin sees it."""
@@ -65,5 +66,6 @@ async def serve(config: Mapping[str, Any], *, clock: Clock | None = None) -> Asy
     kernel = Kernel(config, clock=clock)
     if kernel.database.mode == "auto" and kernel.state_dir.is_dir():
         migrated(kernel.database.url, kernel.schemas)
-    async with running(kernel) as service:
-        yield Service(kernel, kernel.base_url, service.addresses)
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(running(kernel))
+        yield Service(kernel, kernel.base_url, service.addresses, stack.aclose)

@@ -186,6 +186,7 @@ async def test_i6_a_revocation_outlives_a_restart(start_desk: Any, tmp_path: Any
     revoked, live = [(await desk.tokens(client))["access_token"] for _ in range(2)]
     await desk.post("/revoke", client, {"token": revoked})
 
+    await desk.service.stop()
     again = await start_desk(**sections)
     again._secrets = desk._secrets
 

@@ -322,6 +322,7 @@ async def test_tokens_outlive_a_restart(start_desk: Any, tmp_path: Any) -> None:
     client = await desk.client()
     token = (await desk.tokens(client))["refresh_token"]
 
+    await desk.service.stop()
     again = await start_desk(database=database, cluster=cluster)
     again._secrets = desk._secrets
 
@@ -370,6 +371,7 @@ async def test_i6_a_rotation_of_the_cluster_key_leaves_families_alone(start_desk
 
     await desk.host.keys.rotate_cluster_key()
     token = (await desk.refresh(client, token)).json["refresh_token"]
+    await desk.service.stop()
     again = await start_desk(**sections)
     again._secrets = desk._secrets
 

@@ -33,6 +33,7 @@ async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_proc
     _, cookie = await Tickets(desk.host).set(ticket)
 
     await desk.host.keys.rotate_cluster_key()
+    await desk.service.stop()
     again = await start_desk(**sections)
     again._secrets = desk._secrets
 
