@@ -10,7 +10,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, mldsa, rsa
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, mldsa, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from greatseal.api.acme import BadCsr, Identifier
 from greatseal_ca.csr import MAX_CSR_BYTES, match, read_csr
+from greatseal_ca.der import children
 from greatseal_ca.names import is_hostname
 
 
@@ -160,12 +161,13 @@ def test_s137_a_duplicate_extension_is_refused(make_csr):
 
 ACCEPTED_KEYS = [
     rsa.generate_private_key(65537, 2048),
-    rsa.generate_private_key(3, 2048),
     ec.generate_private_key(ec.SECP256R1()),
     ec.generate_private_key(ec.SECP384R1()),
     ec.generate_private_key(ec.SECP521R1()),
 ]
-ACCEPTED_RAW_KEYS = [ed25519.Ed25519PrivateKey.generate(), mldsa.MLDSA44PrivateKey.generate(), mldsa.MLDSA87PrivateKey.generate()]
+ACCEPTED_RAW_KEYS = [
+    one.generate() for one in (ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey, mldsa.MLDSA44PrivateKey, mldsa.MLDSA87PrivateKey)
+]
 
 
 @pytest.mark.parametrize("key", ACCEPTED_KEYS, ids=lambda key: f"{type(key).__name__}-{key.key_size}")
@@ -190,8 +192,27 @@ def test_s138_curves_and_types_outside_the_list_are_refused(make_csr, key):
     assert "not accepted" in refuse(make_csr("a.example.com", key=key), *dns("a.example.com"))
 
 
-def test_s138_ed448_is_refused(make_csr):
-    refuse(make_csr("a.example.com", key=ed448.Ed448PrivateKey.generate(), hash_alg=None))
+# RFC 7748 s7: points that anybody can sign for, of order 1, 2, 4 and 8
+SMALL_ORDER = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+]
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER)
+def test_s138_a_key_that_anybody_can_sign_for_is_refused(make_csr, point):
+    key = ed25519.Ed25519PrivateKey.generate()
+    der = make_csr("a.example.com", key=key, hash_alg=None)
+
+    detail = refuse(der.replace(key.public_key().public_bytes_raw(), bytes.fromhex(point)))
+
+    assert detail == "the key of the CSR is not accepted: the point is of small order: anybody could sign"
+
+
+def test_s138_a_small_exponent_is_refused(make_csr):
+    assert "65537" in refuse(make_csr("a.example.com", key=rsa.generate_private_key(3, 2048)))
 
 
 @pytest.mark.parametrize("bits", [1024, 2047, 2052])
@@ -299,6 +320,60 @@ def test_s139_bad_encodings_are_refused_in_time(make_csr, spoil):
     began = time.process_time()
     refuse(der, *dns("a.example.com"))
     assert time.process_time() - began < 0.1
+
+
+VERSION_KEYS = {
+    "ecdsa": (ec.generate_private_key(ec.SECP384R1()), hashes.SHA384()),
+    "rsa": (ACCEPTED_KEYS[0], hashes.SHA256()),
+    "ed25519": (ACCEPTED_RAW_KEYS[0], None),
+    "ml-dsa": (ACCEPTED_RAW_KEYS[2], None),
+}
+
+
+def with_version(make_csr, version: bytes, kind: str) -> bytes:
+    """A request of another version, signed as it is."""
+    key, hash_alg = VERSION_KEYS[kind]
+    request = x509.load_der_x509_csr(make_csr("a.example.com", key=key, hash_alg=hash_alg))
+    body = tlv(0x30, tlv(0x02, version) + b"".join(children(request.tbs_certrequest_bytes)[1:]))
+    arguments = {"rsa": (padding.PKCS1v15(), hash_alg), "ecdsa": (ec.ECDSA(hash_alg),)}.get(kind, ())
+    algorithm = children(request.public_bytes(Encoding.DER))[1]
+    return tlv(0x30, body + algorithm + tlv(0x03, b"\x00" + key.sign(body, *arguments)))
+
+
+@pytest.mark.parametrize("kind", VERSION_KEYS)
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_r111_the_versions_that_clients_write_are_accepted(make_csr, version, kind):
+    """RFC 2986 has 0 alone, which is v1."""
+    request = accept(with_version(make_csr, bytes((version,)), kind), *dns("a.example.com"))
+
+    assert request.der[request.der.index(b"\x02\x01") + 2] == version
+
+
+@pytest.mark.parametrize("version", [b"\x03", b"\x7f", b"\xff", b"\x01\x00", b"\x7f" * 8])
+def test_r111_another_version_is_refused_by_its_number(make_csr, version):
+    assert f"version {int.from_bytes(version, signed=True)};" in refuse(with_version(make_csr, version, "ecdsa"))
+
+
+@pytest.mark.parametrize("spoil", [lambda der: b"\x31" + der[1:], lambda der: b"\x30\x83\x00" + der[2:], lambda der: der + b"\x00"])
+def test_r111_a_request_of_an_odd_version_is_no_less_strictly_read(make_csr, spoil):
+    assert "not a valid DER" in refuse(spoil(with_version(make_csr, b"\x02", "ecdsa")))
+    assert "signature" in refuse(with_version(make_csr, b"\x02", "ecdsa").replace(b"\x02\x01\x02", b"\x02\x01\x01", 1))
+
+
+OTHER_ALGORITHMS = {
+    "ECDSA for an RSA key": ("rsa", "300a06082a8648ce3d040302"),
+    "RSA for an EC key": ("ecdsa", "300d06092a864886f70d01010b0500"),
+    "Ed448 for an Ed25519 key": ("ed25519", "300506032b6571"),
+    "RSA for an ML-DSA key": ("ml-dsa", "300d06092a864886f70d01010b0500"),
+    "PSS without its hash": ("rsa", "300b06092a864886f70d01010a"),
+}
+
+
+@pytest.mark.parametrize(("kind", "algorithm"), OTHER_ALGORITHMS.values(), ids=OTHER_ALGORITHMS)
+def test_s139_a_signature_algorithm_that_is_not_the_key_s_is_refused(make_csr, kind, algorithm):
+    body, _, signature = children(with_version(make_csr, b"\x00", kind))
+
+    refuse(tlv(0x30, body + bytes.fromhex(algorithm) + signature), *dns("a.example.com"))
 
 
 def test_s139_an_empty_extended_key_usage_is_refused(make_csr):

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from greatseal.api.acme import AccountView, Identifier
 from greatseal.api.problems import Conflict
@@ -34,10 +35,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A PKCS#10 request whose key and self-signature were checked. ``thumbprint`` is RFC 7638 of its key, None where JWK has no
-    form for it. ``names`` are those of the SAN and a hostname-shaped CN, in canonical form."""
+    form for it. ``names`` are those of the SAN and a hostname-shaped CN, in canonical form. ``der`` is what was sent; ``csr`` is the
+    same with the version of RFC 2986, whatever version was sent."""
 
     der: bytes
     spki: bytes
+    public_key: CertificatePublicKeyTypes
     thumbprint: str | None
     names: frozenset[Identifier]
     csr: x509.CertificateSigningRequest

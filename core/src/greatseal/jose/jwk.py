@@ -1,4 +1,4 @@
-"""JWK public keys: which are accepted, their thumbprint, and writing them (RFC 7517, RFC 7518 s6, RFC 7638, RFC 8037, RFC 9964)."""
+"""JWK public keys: reading and writing them, and their thumbprint (RFC 7517, RFC 7518 s6, RFC 7638, RFC 8037, RFC 9964)."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.algorithms import ALGORITHMS, PublicKey, fits
 from greatseal.jose.compact import b64url_decode, b64url_encode
-from greatseal.jose.weak import weak_rsa_reason
 
-__all__ = ["algorithms_of", "jwk_of", "public_key", "thumbprint", "thumbprint_of", "weak_rsa_reason"]
+__all__ = ["algorithms_of", "jwk_of", "public_key", "thumbprint", "thumbprint_of"]
 
 T = TypeVar("T")
 
@@ -32,10 +32,9 @@ _THUMBPRINT_MEMBERS = {"EC": ("crv", "kty", "x", "y"), "RSA": ("e", "kty", "n"),
 
 
 def public_key(jwk: Mapping[str, Any]) -> PublicKey:
-    """The key of a public JWK; raises ValueError with the reason when it is malformed or not good enough.
+    """The key of a public JWK; raises ValueError with the reason when it is malformed or not accepted.
 
-    RSA of 2048 to 8192 bits that shows no known weakness, P-256, P-384, P-521, Ed25519, Ed448, ML-DSA. No private member may be there.
-    ``alg``, ``use`` and ``key_ops``, where present, allow signatures with this key.
+    No private member may be there. ``alg``, ``use`` and ``key_ops``, where present, allow signatures with this key.
     """
     if present := _PRIVATE & jwk.keys():
         raise ValueError(f"the JWK has the private member {min(present)}")
@@ -43,7 +42,7 @@ def public_key(jwk: Mapping[str, Any]) -> PublicKey:
     read = _READERS.get(kty) if isinstance(kty, str) else None
     if read is None:
         raise ValueError(f"the JWK has none of the key types {', '.join(_READERS)}")
-    key = read(jwk)
+    key = accept_public_key(read(jwk))
     if "alg" in jwk and not (isinstance(jwk["alg"], str) and fits(jwk["alg"], key)):
         raise ValueError("the member alg does not fit the key")
     if jwk.get("use", "sig") != "sig":
@@ -102,9 +101,10 @@ def algorithms_of(key: PublicKey) -> tuple[str, ...]:
 
 def _rsa(jwk: Mapping[str, Any]) -> PublicKey:
     n, e = (_unsigned_member(jwk, name) for name in ("n", "e"))
-    if reason := weak_rsa_reason(n, e):
-        raise ValueError(reason)
-    return rsa.RSAPublicNumbers(e, n).public_key()
+    try:
+        return rsa.RSAPublicNumbers(e, n).public_key()
+    except ValueError as error:
+        raise ValueError(f"n and e are no RSA key: {error}") from None
 
 
 def _ec(jwk: Mapping[str, Any]) -> PublicKey:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from greatseal.api.issuance import IssuanceRequest
 from greatseal.api.store import Tx
@@ -46,7 +45,7 @@ class Issuing:
         """The certificate under the throw-away key, and what the lint is to find in it."""
         profile = request.profile
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
-        key: CertificatePublicKeyTypes = request.csr.csr.public_key()
+        key = request.csr.public_key
         name = subject(request.identifiers, common_names(request.csr.csr))
         template = Template(
             issuer=self.certificate.subject,

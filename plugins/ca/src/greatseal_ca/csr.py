@@ -10,13 +10,14 @@ from collections.abc import Set as AbstractSet
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from greatseal.api.acme import BadCsr, Identifier
 from greatseal.api.issuance import CertificateRequest
-from greatseal.jose.jwk import thumbprint_of, weak_rsa_reason
+from greatseal.jose.acceptance import accept_public_key
+from greatseal.jose.compact import PublicKey
+from greatseal.jose.jwk import thumbprint_of
 from greatseal_ca import der
 from greatseal_ca.names import common_name_identifier, identifier_of
 
@@ -25,7 +26,9 @@ _SHOWN = 5
 # OBJECT IDENTIFIER 2.5.4.3; the string types whose ASCII is plain ASCII
 _COMMON_NAME = bytes.fromhex("0603550403")
 _STRINGS = {0x0C, 0x13, 0x14, 0x16}
-_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+_INTEGER, _LONGEST_VERSION = 0x02, 10
+# RFC 2986 knows 0 alone; old clients write 1, or the 2 of a certificate, and openssl takes that.
+_VERSION_0, *_ODD_VERSIONS = (bytes((_INTEGER, 1, version)) for version in range(3))
 # What cryptography raises for encodings that it cannot read; it parses lazily, so any access may raise.
 _UNREADABLE = (
     ValueError,
@@ -46,7 +49,7 @@ def read_csr(data: bytes) -> CertificateRequest:
     if data.startswith(b"-----"):
         raise BadCsr("the CSR is PEM; send its DER, in base64url")
     try:
-        return _read(x509.load_der_x509_csr(data), data)
+        return _read(data)
     except _UNREADABLE:
         raise BadCsr("the CSR is not a valid DER PKCS#10 certificate request") from None
 
@@ -79,28 +82,38 @@ def common_names(request: x509.CertificateSigningRequest) -> list[str]:
     return found
 
 
-def _read(csr: x509.CertificateSigningRequest, data: bytes) -> CertificateRequest:
+def _read(data: bytes) -> CertificateRequest:
+    csr = _loaded(data)
+    key = _accepted_key(csr)
+    spki = _spki(csr, key)
+    _check_signature(csr, key, data)
+    return CertificateRequest(der=data, spki=spki, public_key=key, thumbprint=thumbprint_of(key), names=_names(csr), csr=csr)
+
+
+def _loaded(data: bytes) -> x509.CertificateSigningRequest:
+    """The library reads version 0 alone, so of another version that is accepted it gets that."""
+    body, *signed = der.children(data)
+    version, *others = der.children(body)
+    if version in _ODD_VERSIONS:
+        if der.sequence(der.sequence(version, *others), *signed) != data:
+            raise ValueError("not DER")
+        return x509.load_der_x509_csr(der.sequence(der.sequence(_VERSION_0, *others), *signed))
+    if version[0] == _INTEGER and len(version) <= _LONGEST_VERSION and version != _VERSION_0:
+        raise BadCsr(
+            f"the CSR has version {int.from_bytes(der.content(version), signed=True)}; write 0, which stands for v1 (RFC 2986 s4.1)"
+        )
+    return x509.load_der_x509_csr(data)
+
+
+def _accepted_key(csr: x509.CertificateSigningRequest) -> PublicKey:
     key = csr.public_key()
-    spki = _checked_key(csr, key)
-    _check_signature(csr)
-    names = _names(csr)
-    return CertificateRequest(der=data, spki=spki, thumbprint=_thumbprint(key), names=names, csr=csr)
+    try:
+        return accept_public_key(key)
+    except ValueError as error:
+        raise BadCsr(f"the key of the CSR is not accepted: {error}") from None
 
 
-def _checked_key(csr: x509.CertificateSigningRequest, key: PublicKeyTypes) -> bytes:
-    """The SubjectPublicKeyInfo of an acceptable key."""
-    match key:
-        case rsa.RSAPublicKey():
-            numbers = key.public_numbers()
-            if reason := weak_rsa_reason(numbers.n, numbers.e):
-                raise BadCsr(f"the key of the CSR is not accepted: {reason}")
-        case ec.EllipticCurvePublicKey():
-            if not isinstance(key.curve, _CURVES):
-                raise BadCsr("the key of the CSR is on a curve that is not accepted; use P-256, P-384 or P-521")
-        case ed25519.Ed25519PublicKey() | mldsa.MLDSA44PublicKey() | mldsa.MLDSA65PublicKey() | mldsa.MLDSA87PublicKey():
-            pass
-        case _:
-            raise BadCsr("the key of the CSR is of a type that is not accepted; use RSA, ECDSA, Ed25519 or ML-DSA")
+def _spki(csr: x509.CertificateSigningRequest, key: PublicKey) -> bytes:
     spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     # cryptography reads explicit curve parameters, and other odd forms, as the key that they describe; written again they must be the same.
     if der.children(csr.tbs_certrequest_bytes)[2] != spki:
@@ -108,12 +121,32 @@ def _checked_key(csr: x509.CertificateSigningRequest, key: PublicKeyTypes) -> by
     return spki
 
 
-def _check_signature(csr: x509.CertificateSigningRequest) -> None:
+def _check_signature(csr: x509.CertificateSigningRequest, key: PublicKey, data: bytes) -> None:
     used = csr.signature_hash_algorithm
     if isinstance(used, hashes.MD5 | hashes.SHA1 | hashes.SHA224):
         raise BadCsr(f"the CSR is signed with {used.name}; use SHA-256 or better")
-    if not csr.is_signature_valid:
-        raise BadCsr("the CSR's signature does not verify with its key")
+    try:
+        _verify(csr, key, data)
+    except InvalidSignature:
+        raise BadCsr("the CSR's signature does not verify with its key") from None
+
+
+def _verify(csr: x509.CertificateSigningRequest, key: PublicKey, data: bytes) -> None:
+    """As the library's ``is_signature_valid``, over what was sent. Raises InvalidSignature."""
+    body, algorithm, _ = der.children(data)
+    parameters, used = csr.signature_algorithm_parameters, csr.signature_hash_algorithm
+    if isinstance(key, rsa.RSAPublicKey):
+        if used is None or not isinstance(parameters, padding.PKCS1v15 | padding.PSS):
+            raise InvalidSignature
+        key.verify(csr.signature, body, parameters, used)
+    elif isinstance(key, ec.EllipticCurvePublicKey):
+        if not isinstance(parameters, ec.ECDSA):
+            raise InvalidSignature
+        key.verify(csr.signature, body, parameters)
+    else:  # key and signature have one identifier (RFC 8410 s3, RFC 9881 s2)
+        if der.children(der.children(body)[2])[0] != algorithm:
+            raise InvalidSignature
+        key.verify(csr.signature, body)
 
 
 def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
@@ -132,10 +165,6 @@ def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
     if not names:
         raise BadCsr("the CSR names nothing: give the identifiers of the order in its subjectAltName")
     return frozenset(names)
-
-
-def _thumbprint(key: PublicKeyTypes) -> str:
-    return thumbprint_of(key)  # type: ignore[arg-type]  # _checked_key let only types of this union through
 
 
 def _listing(identifiers: AbstractSet[Identifier]) -> str:
