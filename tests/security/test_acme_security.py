@@ -1,13 +1,15 @@
 """Rows S105 to S118, S134, S151 and S152 of the security checks, as far as they concern ACME."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from sqlalchemy import func, select
 from system.acme_client import Key, Site, acme_site, b64url, compact, csr_for, eventually
@@ -15,7 +17,7 @@ from system.acme_validators import installed
 from system.test_acme_validation import answered
 
 from greatseal.clock import FakeClock
-from greatseal_acme.tables import challenge
+from greatseal_acme.tables import ACCOUNT, challenge
 from greatseal_ca.tables import certificate
 
 
@@ -296,6 +298,54 @@ class RsaKey(Key):
 
     def sign(self, message: bytes) -> bytes:
         return self.private.sign(message, padding.PKCS1v15(), SHA256())
+
+
+class NeutralKey(Key):
+    """The neutral point of Ed25519: one signature is right for every message, and everybody knows it."""
+
+    alg = "EdDSA"
+    point, forged = bytes((1, *bytes(31))), bytes((1, *bytes(63)))
+
+    def __init__(self) -> None:
+        self.jwk = {"kty": "OKP", "crv": "Ed25519", "x": b64url(self.point)}
+
+    def sign(self, message: bytes) -> bytes:
+        return self.forged
+
+
+async def test_s118_a_key_that_anybody_can_sign_for_gets_no_account(site):
+    refused = await (await site.client(NeutralKey(), register=False)).register()
+
+    assert (refused.status, refused.error) == (400, "badPublicKey")
+    assert "small order" in refused.json["detail"]
+
+
+async def test_s118_an_account_of_before_whose_key_anybody_can_sign_for_can_do_nothing(site):
+    """It was made when such keys were accepted."""
+    id, db = str(UUID(int=1)), site.service.host("acme").db
+    view = {"status": "valid", "thumbprint": "x", "contact": "[]", "terms_agreed": 1, "created_at": 0}
+    await db.write(lambda tx: tx.put(ACCOUNT, id, jwk=json.dumps(NeutralKey().jwk), **view))
+    client = await site.client(NeutralKey(), register=False)
+    client.kid = f"{site.url}/acme/account/{id}"
+
+    for refused in (await client.post(client.kid), await client.order("a.localhost"), await client.register()):
+        assert (refused.status, refused.error) == (400, "badPublicKey")
+        assert "small order" in refused.json["detail"]
+
+
+async def test_s138_a_key_that_anybody_can_sign_for_gets_no_certificate(site):
+    client, own = await site.client(), ed25519.Ed25519PrivateKey.generate()
+    ready = await client.ready(site.responder, "a.localhost")
+    csr = csr_for("a.localhost", key=own)
+    signature = x509.load_der_x509_csr(csr).signature
+    csr = csr.replace(own.public_key().public_bytes_raw(), NeutralKey.point).replace(signature, NeutralKey.forged)
+
+    refused = await client.finalize(ready.json, csr)
+
+    assert x509.load_der_x509_csr(csr).is_signature_valid
+    assert (refused.status, refused.error) == (400, "badCSR")
+    assert "small order" in refused.json["detail"]
+    assert (await client.post(ready.location)).json["status"] == "ready"
 
 
 async def test_s118_keys_that_are_not_good_enough(site):

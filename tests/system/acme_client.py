@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -215,12 +215,13 @@ async def read(answer: aiohttp.ClientResponse) -> Answer:
     return Answer(answer.status, answer.headers, links, await answer.read())
 
 
-def csr_for(*names: str, key: ec.EllipticCurvePrivateKey | None = None) -> bytes:
+def csr_for(*names: str, key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | None = None) -> bytes:
     """A request for the names, with a new key unless one is given."""
+    hash_alg = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     builder = x509.CertificateSigningRequestBuilder(x509.Name([])).add_extension(
         x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
     )
-    return builder.sign(key or ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.DER)
+    return builder.sign(key or ec.generate_private_key(ec.SECP256R1()), hash_alg).public_bytes(Encoding.DER)
 
 
 class Site(msgspec.Struct):

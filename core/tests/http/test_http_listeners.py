@@ -7,11 +7,16 @@ import ssl
 import stat
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from greatseal.api.http import Reply, Route
 from greatseal.http import listeners
@@ -207,6 +212,19 @@ def test_a_tls_key_for_a_group_is_accepted(tls_files):
     key.chmod(0o640)
 
     assert tls_context(cert, key).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_a_tls_key_that_is_not_accepted_is_refused(tmp_path):
+    key, now = rsa.generate_private_key(3, 2048), datetime.now(UTC)
+    name = x509.Name([])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(1)).sign(key, SHA256())
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    files[1].chmod(0o600)
+
+    with pytest.raises(ListenProblem, match="exponent"):
+        tls_context(*files)
 
 
 def test_tls_files_that_are_none_are_one_line(tls_files, tmp_path):

@@ -169,6 +169,11 @@ def test_a_key_of_another_type_is_refused_with_those_that_are_not(make, blocking
         signer_from_pem(pem_of(make()), purpose="ca", created_at=5, blocking=blocking)
 
 
+def test_a_key_that_nobody_should_trust_is_refused(blocking):
+    with pytest.raises(ValueError, match="exponent"):
+        signer_from_pem(pem_of(rsa.generate_private_key(3, 2048)), purpose="ca", created_at=5, blocking=blocking)
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
 def test_what_is_no_pem_key_is_refused(data, blocking):
     with pytest.raises(ValueError, match="no PEM private key"):

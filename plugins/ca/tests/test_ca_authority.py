@@ -202,6 +202,15 @@ async def refusal(config) -> str:
     return message
 
 
+@pytest.mark.parametrize("name", ["issuing", "root"])
+async def test_a_ca_whose_key_nobody_should_trust_is_refused(tmp_path, brought, name):
+    brought.keys[name] = rsa.generate_private_key(3, 2048)
+    brought.write_key("issuing")
+    brought.write(brought.certificate("issuing", "root"), brought.certificate("root", "root"))
+
+    assert "exponent" in await refusal(brought.config(tmp_path))
+
+
 async def test_a_ca_that_is_brought_issues(tmp_path, brought):
     async with serve(brought.config(tmp_path)) as service:
         assert chain(service) == tuple(one.public_bytes(Encoding.DER) for one in (brought.issuing, brought.root))

@@ -269,6 +269,25 @@ def test_keys_that_cannot_be_used_are_passed_over():
     assert key.kid == "k"
 
 
+# The neutral point: with R of the same and S of 0, a signature of every message.
+NEUTRAL = bytes((1, *bytes(31)))
+WEAK_JWK = {"kty": "OKP", "crv": "Ed25519", "x": b64url_encode(NEUTRAL)}
+
+
+def test_a_set_of_weak_keys_alone_is_refused_with_the_reason():
+    with pytest.raises(InvalidClientMetadata, match="small order"):
+        PrivateKeyJwt(None, None).check(Registration(client=client(jwks={"keys": [WEAK_JWK]}), open=False))
+
+
+@pytest.mark.parametrize("others", [(), (OTHER,)])
+async def test_a_weak_key_that_was_registered_before_proves_nobody(host, others):
+    keys = [WEAK_JWK, *(jwk_of(key.public_key()) for key in others)]
+    forged = sign_compact({"alg": "EdDSA"}, json.dumps(claims(host)).encode(), lambda _: NEUTRAL + bytes(32))
+
+    with pytest.raises(InvalidClient):
+        await prove(private_key_jwt(host), forged, client(jwks={"keys": keys}))
+
+
 def certificate_of(key):
     """A self-signed certificate in DER."""
     name, now = x509.Name([]), datetime.now(UTC)

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from greatseal.api.keys import HashAlg, KeyInfo
 from greatseal.host import Blocking
+from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.algorithms import ALGORITHMS, PublicKey
 from greatseal.jose.jwk import thumbprint_of
 from greatseal.keys.files import KeyFileProblem, read_private
@@ -119,9 +120,10 @@ class SoftwareSigner:
 
 
 def info_of(key: PrivateKey, *, purpose: str, created_at: int) -> KeyInfo:
-    """The record of an active key; its kid is the RFC 7638 thumbprint. Raises ValueError for a key type that is not offered."""
+    """The record of an active key; its kid is the RFC 7638 thumbprint. Raises ValueError for one that is not offered or not accepted."""
     public = key.public_key()
     algorithm = algorithm_of(public)  # first: it names the key types that are possible
+    accept_public_key(public)
     return KeyInfo(
         kid=thumbprint_of(public),
         purpose=purpose,

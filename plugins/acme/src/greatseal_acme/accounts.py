@@ -39,11 +39,14 @@ BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbpr
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as this plugin keeps it in memory, with its key ready to verify."""
+    """An account as this plugin keeps it in memory, with its key ready to verify.
+
+    ``key`` is the reason as text where a key of before is accepted no more.
+    """
 
     view: AccountView
     jwk: Mapping[str, Any]
-    key: PublicKey
+    key: PublicKey | str
     contact: tuple[str, ...]
     terms_agreed: bool
     binding: Mapping[str, Any]
@@ -235,7 +238,7 @@ class Accounts:
         return Account(
             view=view,
             jwk=jwk,
-            key=public_key(jwk),
+            key=_key(jwk),
             contact=tuple(decode(row.contact)),
             terms_agreed=bool(row.terms_agreed),
             binding=decode(row.binding) or {},
@@ -259,6 +262,13 @@ def _read_new(payload: Mapping[str, object]) -> NewAccount:
         return msgspec.convert(payload, NewAccount)
     except msgspec.ValidationError as error:
         raise BadRequest(f"newAccount: {error}") from None
+
+
+def _key(jwk: Mapping[str, Any]) -> PublicKey | str:
+    try:
+        return public_key(jwk)
+    except ValueError as error:
+        return str(error)
 
 
 def _usable(account: Account) -> Account:

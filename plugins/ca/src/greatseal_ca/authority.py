@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
 from sqlalchemy import select
 
@@ -17,6 +16,7 @@ from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
+from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca import names
 from greatseal_ca.build import Composer, Template, assemble, ca_extensions, draw_serial
 from greatseal_ca.settings import CaSettings
@@ -77,7 +77,7 @@ def write_public(path: Path, text: str) -> None:
 
 async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> x509.Certificate:
     """A CA certificate for the key of ``subject``: of a root without ``issuer``, else of the issuing CA under it."""
-    key = _public_key(subject.info.spki)
+    key = accept_public_key(load_der_public_key(subject.info.spki))
     name = _subject(ca, "issuing" if issuer else "root", subject.info.spki)
     begin = _begin(host, issuer)
     end = begin + ca.ca_validity_years * 365 * DAY - SECOND
@@ -157,7 +157,3 @@ def _begin(host: Host, issuer: Made | None) -> int:
     now = host.clock.now()
     begin = now - now % SECOND - BACKDATE
     return max(begin, moment_of(issuer.certificate.not_valid_before_utc)) if issuer else begin
-
-
-def _public_key(spki: bytes) -> CertificatePublicKeyTypes:
-    return load_der_public_key(spki)  # type: ignore[return-value]  # a ring makes only keys of CA types

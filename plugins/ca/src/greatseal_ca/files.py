@@ -23,6 +23,7 @@ from greatseal import faults
 from greatseal.api.keys import Signer
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
+from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import make_key
 from greatseal_ca.authority import Authority, open_root, sign_ca
 from greatseal_ca.inventory import as_pem
@@ -126,6 +127,10 @@ class Files:
 
 def _unfit(certificate: x509.Certificate, now: int) -> str | None:
     """Why the certificate is not that of a CA that can issue now."""
+    try:
+        accept_public_key(certificate.public_key())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        return f"has a key that is not accepted: {error}"
     when = as_datetime(now)
     if certificate.not_valid_after_utc.replace(tzinfo=None) < when:
         return f"expired on {certificate.not_valid_after_utc:%Y-%m-%d}; renew the CA certificate"

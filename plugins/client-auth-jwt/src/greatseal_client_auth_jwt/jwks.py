@@ -19,6 +19,7 @@ from greatseal.jose.compact import PublicKey, b64url_encode
 from greatseal.jose.jwk import public_key
 from greatseal.jose.strict import decode_object
 from greatseal.net import AddressPolicy, fetch
+from greatseal_client_auth_jwt.assertion import refused
 
 KEPT_SECONDS = 300.0
 REFETCH_SECONDS = 30.0
@@ -45,6 +46,7 @@ def keys_of(jwks: Mapping[str, Any]) -> tuple[ClientKey, ...]:
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise ValueError(f"expected a JWK Set with at most {MOST_KEYS} keys")
     found: list[ClientKey] = []
+    reasons: list[str] = []
     for jwk in listed:
         if not isinstance(jwk, Mapping) or jwk.get("use", "sig") != "sig":
             continue
@@ -52,10 +54,10 @@ def keys_of(jwks: Mapping[str, Any]) -> tuple[ClientKey, ...]:
             raise ValueError("a JWK Set of a client holds public keys alone")
         try:
             found.append(ClientKey(public_key(jwk), _text(jwk, "kid"), _text(jwk, "alg"), _thumbprints(jwk)))
-        except ValueError:
-            continue
+        except ValueError as error:
+            reasons.append(f": {error}")
     if not found:
-        raise ValueError("the JWK Set has no key that can be used")
+        raise ValueError(f"the JWK Set has no key that can be used{''.join(reasons[:1])}")
     return tuple(found)
 
 
@@ -93,7 +95,7 @@ class ClientKeys:
     async def of(self, client: Client, header: Mapping[str, Any]) -> list[ClientKey]:
         """The keys that ``header`` may mean. A kid that is not known has the set fetched again, once in 30 s."""
         if client.jwks is not None:
-            return chosen(keys_of(client.jwks), header)
+            return chosen(_registered(client.jwks), header)
         if client.jwks_uri is None:
             return []
         found = chosen(await self._keys(client.jwks_uri, KEPT_SECONDS), header)
@@ -150,6 +152,13 @@ class ClientKeys:
             return keys_of(decode_object(answer.body))
         except ValueError as error:
             raise _unavailable(uri, str(error)) from None
+
+
+def _registered(jwks: Mapping[str, Any]) -> tuple[ClientKey, ...]:
+    try:
+        return keys_of(jwks)
+    except ValueError as error:  # they were accepted when the client was registered
+        raise refused(str(error)) from None
 
 
 def _unavailable(uri: str, cause: str) -> Unavailable:

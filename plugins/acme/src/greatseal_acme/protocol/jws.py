@@ -83,6 +83,8 @@ class AcmeJws(AuthScheme):
 
     def _verified(self, jws: Jws, account: Account | None) -> AcmeCaller:
         if account is not None:
+            if isinstance(account.key, str):
+                raise BadPublicKey(f"the account key is not accepted: {account.key}")
             verify(jws, account.key)
             view = account.view
             return AcmeCaller(subject=view.id, account=account, jwk=account.jwk, thumbprint=view.thumbprint, payload=jws.payload)
