@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -11,6 +12,7 @@ import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from rig import warm
@@ -174,6 +176,24 @@ def test_a_service_that_lost_its_database_to_another_process_ends_with_one_line(
     (line,) = [one for one in said.splitlines() if one.startswith("greatseal: ")]
     assert "another process wrote to the database" in line
     assert "Traceback" not in said
+
+
+def test_a_crash_leaves_no_image_of_the_memory(config, tmp_path):
+    path = config()
+    # The shell allows what the service then forbids.
+    command = f"ulimit -c unlimited; exec {sys.executable} -m greatseal serve -c {path}"
+    with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        for line in process.stderr:
+            if '"ready"' in line:
+                break
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        os.kill(process.pid, signal.SIGSEGV)
+        _, status = os.waitpid(process.pid, 0)
+
+    assert os.WTERMSIG(status) == signal.SIGSEGV
+    assert not os.WCOREDUMP(status)
+    assert not list(tmp_path.glob("core*"))
+    assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
 
 
 def test_check_config_tells_three_problems_at_once(config):

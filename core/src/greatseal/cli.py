@@ -76,6 +76,9 @@ def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
 @click.version_option(__version__, prog_name="greatseal")
 def main() -> None:
     """One system that issues identity for a whole organisation."""
+    from greatseal.kernel.dumps import forbid_dumps
+
+    forbid_dumps()
 
 
 @main.command()
