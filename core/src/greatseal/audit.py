@@ -17,7 +17,7 @@ SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migr
 
 
 def _listing(*filters: str) -> Select[tuple[object, ...]]:
-    chosen = select(audit).where(*(audit.c[name] == param(name) for name in ("service", *filters)))
+    chosen = select(audit).where(audit.c.id < param("before"), *(audit.c[name] == param(name) for name in ("service", *filters)))
     return chosen.order_by(audit.c.id.desc()).limit(param("limit")).offset(param("offset"))
 
 
@@ -30,5 +30,5 @@ _LISTINGS: Mapping[tuple[str, ...], Select[tuple[object, ...]]] = {
 def recorded(tx: Tx, query: AuditQuery) -> Sequence[AuditRecord]:
     """The events of a query, newest first."""
     values = {name: value for name, value in (("event_type", query.event_type), ("sub", query.sub)) if value is not None}
-    rows = tx.all(_LISTINGS[tuple(values)], service=query.service, limit=query.limit, offset=query.offset, **values)
+    rows = tx.all(_LISTINGS[tuple(values)], service=query.service, before=query.before, limit=query.limit, offset=query.offset, **values)
     return [AuditRecord(**{name: getattr(row, name) for name in AuditRecord.__struct_fields__}) for row in rows]

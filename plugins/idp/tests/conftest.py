@@ -44,8 +44,8 @@ class People(Directory):
             raise DirectoryUnavailable("the directory cannot be reached")
         return USERS.get(username)
 
-    async def users(self, prefix, limit):
-        return [USERS[name] for name in sorted(USERS) if name.startswith(prefix)][:limit]
+    async def users(self, prefix, limit, after=""):
+        return [USERS[name] for name in sorted(USERS) if name.startswith(prefix) and name > after][:limit]
 
     async def group(self, name):
         return None

@@ -35,7 +35,7 @@ class Source(Directory):
         self._ask(name)
         return Group(name=name, source=self.name) if name in self.names else None
 
-    async def users(self, prefix: str, limit: int) -> Sequence[User]:
+    async def users(self, prefix: str, limit: int, after: str = "") -> Sequence[User]:
         self._ask(prefix)
         found = [name for name in sorted(self.names) if name.startswith(prefix)]
         return [User(username=name, realm=self._realm, source=self.name) for name in found][:limit]

@@ -29,9 +29,13 @@ class AuditRecord(AuditEvent, frozen=True, kw_only=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Events of one service, newest first: at most ``limit``, after the ``offset`` newest. A filter that is None lets all through."""
+    """Events of one service, newest first: at most ``limit`` with an id below ``before``, after the ``offset`` newest of them.
+
+    A filter that is None lets all through.
+    """
 
     service: str
+    before: int = 2**63 - 1
     offset: int = 0
     limit: int = 100
     event_type: str | None = None

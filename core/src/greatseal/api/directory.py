@@ -98,12 +98,15 @@ class Directory(ABC):
     async def group(self, name: str) -> Group | None:
         """The group with its members."""
 
-    async def users(self, prefix: str, limit: int) -> Sequence[User]:
-        """Users whose short name begins with ``prefix``, by name, at most ``limit``; ``groups`` may be left out."""
+    async def users(self, prefix: str, limit: int, after: str = "") -> Sequence[User]:
+        """Users whose short name begins with ``prefix`` and comes after ``after``, by name, at most ``limit``; ``groups`` may be left out.
+
+        By name is in the order of Unicode code points.
+        """
         return ()
 
-    async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
-        """Groups whose name begins with ``prefix``; ``members`` may be left out."""
+    async def groups(self, prefix: str, limit: int, after: str = "") -> Sequence[Group]:
+        """As :meth:`users`; ``members`` may be left out."""
         return ()
 
     async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:

@@ -1,11 +1,19 @@
 """Clients, scopes, consents and sessions are replicated; codes, requests and refresh families belong to the node that made them."""
 
-from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, text
 
 from greatseal.api.declarations import Schema
 from greatseal.db.tables import Blob, Collection, Document, Flag, Id, Moment, Sealed, Serial, State, Text, table
 
 metadata = MetaData()
+
+
+def _index_where(condition: str, name: str, *columns: str) -> Index:
+    """An index of the rows that a condition holds for."""
+    return Index(name, *columns, sqlite_where=text(condition), postgresql_where=text(condition))
+
+
+_LIVE = "revoked_at IS NULL"
 
 client = table(
     "idp_client",
@@ -33,6 +41,11 @@ client = table(
     Column("more", Document, nullable=False),  # members without a column: post_logout_redirect_uris, backchannel_logout_uri, ...
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
+    Index("idp_client_created", "created_at", "client_id"),
+    *(
+        _index_where(f"{name} IS NOT NULL", f"idp_client_{name}", name, "client_id")
+        for name in ("kerberos_principal", "kerberos_principal_pattern", "spiffe_id")
+    ),
 )
 CLIENT = Collection("idp_client", client)
 
@@ -82,7 +95,7 @@ consent = table(
     Column("scopes", Document, nullable=False),
     Column("granted_at", Moment, nullable=False),
     Index("idp_consent_client", "client_id"),
-    Index("idp_consent_subject", "subject"),
+    Index("idp_consent_subject", "subject", "granted_at", "client_id"),
 )
 CONSENT = Collection("idp_consent", consent)
 
@@ -140,10 +153,12 @@ family = table(
     Column("rotated_at", Moment, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("idle_expires_at", Moment, nullable=False),
-    Column("expires_at", Moment, nullable=False, index=True),
-    Column("revoked_at", Moment, index=True),
-    Index("idp_family_subject", "subject"),
-    Index("idp_family_client", "client_id"),
+    Column("expires_at", Moment, nullable=False),
+    Column("revoked_at", Moment),
+    _index_where("revoked_at IS NOT NULL", "idp_family_revoked", "revoked_at"),
+    _index_where(_LIVE, "idp_family_end", "expires_at", "id"),
+    _index_where(_LIVE, "idp_family_subject", "subject", "expires_at", "id"),
+    _index_where(_LIVE, "idp_family_client", "client_id", "expires_at", "id"),
     Index("idp_family_session", "session_id"),
     Index("idp_family_origin", "origin"),
 )
@@ -183,4 +198,4 @@ notification = table(
 )
 """Back-channel logout notifications that are still to be delivered."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0003")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0004")

@@ -30,8 +30,8 @@ class Crew(Directory):
     async def group(self, name):
         return GROUPS.get(name)
 
-    async def groups(self, prefix, limit):
-        return [GROUPS[name] for name in GROUPS if name.startswith(prefix)][:limit]
+    async def groups(self, prefix, limit, after=""):
+        return [GROUPS[name] for name in sorted(GROUPS) if name.startswith(prefix) and name > after][:limit]
 
 
 class Far(Directory):
@@ -45,7 +45,7 @@ class Far(Directory):
         known = User(username="zoe", realm="FAR", source="far", state=AccountState(disabled=True))
         return known if username == "zoe" else None
 
-    async def users(self, prefix, limit):
+    async def users(self, prefix, limit, after=""):
         raise AssertionError("only static users are listed")
 
     async def group(self, name):

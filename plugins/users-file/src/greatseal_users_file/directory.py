@@ -1,12 +1,13 @@
 """The users file as a directory, and as a source of claims."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.tokens import ClaimsProvider
 from greatseal_users_file.file import UsersFile
-from greatseal_users_file.people import FileUser, moment_of
+from greatseal_users_file.people import FileUser, People, moment_of
 
 
 class FileDirectory(Directory):
@@ -29,14 +30,15 @@ class FileDirectory(Directory):
 
     async def group(self, name: str) -> Group | None:
         people = self._file.people()
-        return self._group(name) if name in people.groups else None
+        return self._group(people, name) if name in people.groups else None
 
-    async def users(self, prefix: str, limit: int) -> Sequence[User]:
-        people = self._file.people().users
-        return [self._user(people[name]) for name in sorted(people) if name.startswith(prefix)][:limit]
+    async def users(self, prefix: str, limit: int, after: str = "") -> Sequence[User]:
+        people = self._file.people()
+        return [self._user(people.users[name]) for name in _page(people.usernames, prefix, limit, after)]
 
-    async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
-        return [self._group(name) for name in sorted(self._file.people().groups) if name.startswith(prefix)][:limit]
+    async def groups(self, prefix: str, limit: int, after: str = "") -> Sequence[Group]:
+        people = self._file.people()
+        return [self._group(people, name) for name in _page(people.group_names, prefix, limit, after)]
 
     def _user(self, one: FileUser) -> User:
         return User(
@@ -56,8 +58,7 @@ class FileDirectory(Directory):
             state=AccountState(disabled=not one.enabled),
         )
 
-    def _group(self, name: str) -> Group:
-        people = self._file.people()
+    def _group(self, people: People, name: str) -> Group:
         group = people.groups[name]
         return Group(
             name=name,
@@ -66,6 +67,12 @@ class FileDirectory(Directory):
             gid_number=group.gid_number,
             members=people.members[name],
         )
+
+
+def _page(names: Sequence[str], prefix: str, limit: int, after: str) -> list[str]:
+    """Of sorted names, those with the prefix that come after ``after``."""
+    begin = max(bisect_left(names, prefix), bisect_right(names, after))
+    return [name for name in names[begin : begin + limit] if name.startswith(prefix)]
 
 
 class FileClaims(ClaimsProvider):

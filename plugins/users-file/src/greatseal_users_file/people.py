@@ -50,6 +50,10 @@ class People(msgspec.Struct, frozen=True, kw_only=True):
     users: Mapping[str, FileUser]
     groups: Mapping[str, FileGroup]
     members: Mapping[str, tuple[str, ...]]
+    usernames: tuple[str, ...]
+    """The names of users, sorted."""
+    group_names: tuple[str, ...]
+    """The names of groups, sorted."""
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,8 +74,19 @@ def read(text: bytes) -> People:
     groups = {group.name: group for group in document.group}
     for name in sorted({name for user in document.user for name in user.groups} - groups.keys()):
         groups[name] = FileGroup(name=name)
-    members = {name: tuple(sorted(user.username for user in document.user if name in user.groups)) for name in groups}
-    return People(users={user.username: user for user in document.user}, groups=groups, members=members)
+    users = {user.username: user for user in document.user}
+    usernames = tuple(sorted(users))
+    members: dict[str, list[str]] = {name: [] for name in groups}
+    for username in usernames:
+        for name in dict.fromkeys(users[username].groups):
+            members[name].append(username)
+    return People(
+        users=users,
+        groups=groups,
+        members={name: tuple(of) for name, of in members.items()},
+        usernames=usernames,
+        group_names=tuple(sorted(groups)),
+    )
 
 
 def datetime_of(moment: int) -> datetime:

@@ -46,7 +46,7 @@ class Admin:
             NodesAdmin(host),
             FamiliesAdmin(host, families),
             UsersAdmin(host, directories),
-            ScopesAdmin(scopes),
+            ScopesAdmin(host, scopes),
             AuditAdmin(host),
         )
 

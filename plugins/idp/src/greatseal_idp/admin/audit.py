@@ -4,8 +4,12 @@ from typing import Any
 
 from greatseal.api.audit import AuditQuery, AuditRecord
 from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.lists import LARGEST, filter_of, next_link, number_of
 from greatseal.host import Host
-from greatseal_idp.admin.reading import filter_of, page_of, seconds
+from greatseal_idp.admin.reading import seconds
+
+MOST = 100
+"""Events on a page at most (document, "Limits")."""
 
 
 class AuditAdmin:
@@ -19,11 +23,22 @@ class AuditAdmin:
         return [Route("GET", "/api/admin/audit", self.listed, auth=Permission("audit:read"), summary="Audit events, newest first")]
 
     async def listed(self, call: Call) -> Reply:
-        page = page_of(call)
+        limit = number_of(call, "limit", least=1, default=MOST, most=MOST)
         query = AuditQuery(
-            service="idp", offset=page.offset, limit=page.limit, event_type=filter_of(call, "event_type"), sub=filter_of(call, "sub")
+            service="idp",
+            before=number_of(call, "after", least=1, default=LARGEST, most=LARGEST),
+            offset=number_of(call, "offset", least=0, default=0, most=LARGEST),
+            limit=limit + 1,
+            event_type=filter_of(call, "event_type"),
+            sub=filter_of(call, "sub"),
         )
-        return Reply.json([_shown(record) for record in await self._host.audit_records(query)])
+        records = await self._host.audit_records(query)
+        reply = Reply.json([_shown(record) for record in records[:limit]])
+        if len(records) <= limit:
+            return reply
+        # By key, whatever offset this page has: events that come meanwhile shift nothing.
+        link = next_link(call, self._host.issuer, limit=str(limit), offset="0", after=str(records[limit - 1].id))
+        return reply.with_headers(link)
 
 
 def _shown(record: AuditRecord) -> dict[str, Any]:

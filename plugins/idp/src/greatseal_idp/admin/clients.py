@@ -4,6 +4,7 @@ from typing import Any
 
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.lists import listed, moment_key, page_of
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
 from greatseal_idp.admin.reading import seconds
@@ -25,15 +26,17 @@ class ClientsAdmin:
         """Every route."""
         one = f"{PATH}/{{client_id}}"
         return [
-            Route("GET", PATH, self.listed, auth=READ, summary="All client registrations, oldest first"),
+            Route("GET", PATH, self.listed, auth=READ, summary="Client registrations, oldest first"),
             Route("POST", PATH, self.create, auth=WRITE, summary="Register a client; the answer alone has its client_secret"),
             Route("GET", one, self.read, auth=READ, summary="One client registration"),
             Route("PUT", one, self.update, auth=WRITE, summary="Change a client: what is left out stays, null clears"),
             Route("DELETE", one, self.delete, auth=WRITE, summary="Delete a client with its consents and refresh families"),
         ]
 
-    async def listed(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        return Reply.json([shown(client) for client in await self._clients.list()])
+    async def listed(self, call: Call) -> Reply:
+        page = page_of(call)
+        clients = await self._clients.listed(page.moment(), page.wanted)
+        return listed(call, self._issuer, page, clients, key=lambda client: moment_key(client.created_at, client.client_id), shown=shown)
 
     async def create(self, call: Call) -> Reply:
         registered = await self._clients.create(await call.body(dict[str, Any]), by=call.caller.subject)

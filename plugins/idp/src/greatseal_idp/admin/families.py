@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, tuple_
 
 from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.lists import LARGEST, Page, filter_of, listed, moment_key, page_of
 from greatseal.api.problems import NotFound
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
-from greatseal_idp.admin.reading import Page, filter_of, page_of, seconds
+from greatseal_idp.admin.reading import seconds
 from greatseal_idp.tables import family
 from greatseal_idp.token.families import FamiliesImpl
 
@@ -36,8 +37,9 @@ class FamiliesAdmin:
 
     async def listed(self, call: Call) -> Reply:
         filters = {name: value for name in COLUMNS if (value := filter_of(call, name)) is not None}
-        rows = await self._host.db.read(_live, page_of(call), filters)
-        return Reply.json([_shown(row) for row in rows])
+        page = page_of(call)
+        rows = await self._host.db.read(_live, page, filters)
+        return listed(call, self._host.issuer, page, rows, key=lambda row: moment_key(row.expires_at, row.id), shown=_shown)
 
     async def revoke(self, call: Call) -> Reply:
         if not await self._host.db.write(_revoke, self._families, call.path["family_id"], call.caller.subject):
@@ -56,8 +58,10 @@ _LIVE = select(family.c.id).where(family.c.id == param("family_id"), *_IS_LIVE)
 
 
 def _listing(*filters: str) -> Select[tuple[Any, ...]]:
-    chosen = select(family).where(*_IS_LIVE, *(COLUMNS[name] == param(name) for name in filters))
-    return chosen.order_by(family.c.created_at.desc(), family.c.id).limit(param("limit")).offset(param("offset"))
+    # By the end of a family, which is its beginning and a constant: that index there is for the cleanup already.
+    before = tuple_(family.c.expires_at, family.c.id) < tuple_(param("before"), param("last"))
+    chosen = select(family).where(before, *_IS_LIVE, *(COLUMNS[name] == param(name) for name in filters))
+    return chosen.order_by(family.c.expires_at.desc(), family.c.id.desc()).limit(param("wanted"))
 
 
 _LISTINGS: Mapping[tuple[str, ...], Select[tuple[Any, ...]]] = {
@@ -67,7 +71,8 @@ _LISTINGS: Mapping[tuple[str, ...], Select[tuple[Any, ...]]] = {
 
 @scan
 def _live(tx: Tx, page: Page, filters: Mapping[str, str]) -> list[Row]:
-    return tx.all(_LISTINGS[tuple(filters)], moment=tx.now, limit=page.limit, offset=page.offset, **filters)
+    before, last = page.moment(LARGEST)
+    return tx.all(_LISTINGS[tuple(filters)], moment=tx.now, before=before, last=last, wanted=page.wanted, **filters)
 
 
 def _shown(row: Row) -> dict[str, Any]:

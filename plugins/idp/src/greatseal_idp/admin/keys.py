@@ -7,6 +7,7 @@ import msgspec
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.keys import ClusterKeyInfo
+from greatseal.api.lists import LARGEST, listed, page_of
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.store import Tx
 from greatseal.host import Host
@@ -47,9 +48,9 @@ class KeysAdmin:
             Route("PUT", cluster, self.rotate_cluster_key, auth=ROTATE, summary="Set a new cluster key and seal everything under it"),
         ]
 
-    async def listed(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        keys = self._signing.keys()
-        return Reply.json([self._shown(key) for key in keys])
+    async def listed(self, call: Call) -> Reply:
+        page = page_of(call)
+        return listed(call, self._host.issuer, page, page.of(self._signing.keys(), self._place), key=self._place, shown=self._shown)
 
     async def rotate(self, call: Call) -> Reply:
         asked = await optional_body(call, Rotation)
@@ -80,6 +81,10 @@ class KeysAdmin:
 
         secret = None if asked.key is None else _decoded(asked.key)
         return Reply.json(_shown_cluster_key(await self._host.keys.rotate_cluster_key(secret, also=told)))
+
+    def _place(self, key: SigningKey) -> str:
+        """The default algorithm first, of each the newest first."""
+        return f"{self._signing.algorithms.index(key.alg)}.{LARGEST - key.created_at:019d}.{key.kid}"
 
     def _shown(self, key: SigningKey) -> dict[str, Any]:
         members = {

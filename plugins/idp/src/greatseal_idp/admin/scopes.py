@@ -5,7 +5,9 @@ from typing import Any
 import msgspec
 
 from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.lists import listed, page_of
 from greatseal.api.problems import NotFound
+from greatseal.host import Host
 from greatseal_idp.scopes import Scope, Scopes
 
 PATH = "/api/admin/scopes"
@@ -22,20 +24,23 @@ class ScopeBody(msgspec.Struct, frozen=True):
 class ScopesAdmin:
     """/api/admin/scopes."""
 
-    def __init__(self, scopes: Scopes) -> None:
+    def __init__(self, host: Host, scopes: Scopes) -> None:
+        self._issuer = host.issuer
         self._scopes = scopes
 
     def routes(self) -> list[Route]:
         """Every route."""
         one = f"{PATH}/{{name}}"
         return [
-            Route("GET", PATH, self.listed, auth=READ, summary="All scope definitions"),
+            Route("GET", PATH, self.listed, auth=READ, summary="Scope definitions, by name"),
             Route("PUT", one, self.put, auth=WRITE, summary="Make or replace a custom scope"),
             Route("DELETE", one, self.delete, auth=WRITE, summary="Delete a custom scope"),
         ]
 
-    async def listed(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        return Reply.json([_shown(scope) for scope in (await self._scopes.all()).values()])
+    async def listed(self, call: Call) -> Reply:
+        page = page_of(call)
+        scopes = page.of((await self._scopes.all()).values(), lambda scope: scope.name)
+        return listed(call, self._issuer, page, scopes, key=lambda scope: scope.name, shown=_shown)
 
     async def put(self, call: Call) -> Reply:
         body = await call.body(ScopeBody)

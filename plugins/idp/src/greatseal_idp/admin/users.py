@@ -1,16 +1,17 @@
 """Users and groups, to be read: lists of the static directories, single records of any (reference 17.4)."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from greatseal.api.directory import Directory, Group, Tier, User
 from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.lists import listed, page_of
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 
 READ = Permission("users:read")
-EVERYBODY = 1_000_000
-"""More than a file of users can have."""
+T = TypeVar("T")
 
 
 class UsersAdmin:
@@ -29,12 +30,8 @@ class UsersAdmin:
             Route("GET", "/api/admin/groups/{name}", self.group, auth=READ, summary="One group with its members"),
         ]
 
-    async def users(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        found: dict[str, User] = {}
-        for directory in self._static():
-            for user in await directory.users("", EVERYBODY):
-                found.setdefault(user.username, user)
-        return Reply.json([self._shown(found[name]) for name in sorted(found)])
+    async def users(self, call: Call) -> Reply:
+        return await self._listed(call, lambda of, limit, after: of.users("", limit, after), lambda user: user.username, self._shown)
 
     async def user(self, call: Call) -> Reply:
         user = await self._directories.user(call.path["username"])
@@ -42,18 +39,29 @@ class UsersAdmin:
             raise NotFound("there is no user of this name")
         return Reply.json(self._shown(user))
 
-    async def groups(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        found: dict[str, Group] = {}
-        for directory in self._static():
-            for group in await directory.groups("", EVERYBODY):
-                found.setdefault(group.name, group)
-        return Reply.json([_shown_group(found[name]) for name in sorted(found)])
+    async def groups(self, call: Call) -> Reply:
+        return await self._listed(call, lambda of, limit, after: of.groups("", limit, after), lambda group: group.name, _shown_group)
 
     async def group(self, call: Call) -> Reply:
         group = await self._directories.group(call.path["name"])
         if group is None:
             raise NotFound("there is no group of this name")
         return Reply.json(_shown_group(group))
+
+    async def _listed(
+        self,
+        call: Call,
+        ask: Callable[[Directory, int, str], Awaitable[Sequence[T]]],
+        name: Callable[[T], str],
+        shown: Callable[[T], dict[str, Any]],
+    ) -> Reply:
+        """A page of all static directories; of a name that several know, the first decides."""
+        page = page_of(call)
+        found: dict[str, T] = {}
+        for directory in self._static():
+            for one in await ask(directory, page.wanted, page.after):
+                found.setdefault(name(one), one)
+        return listed(call, self._host.issuer, page, page.of(found.values(), name), key=name, shown=shown)
 
     def _static(self) -> list[Directory]:
         return [one for one in self._host.components(Directory).values() if one.tier is Tier.STATIC]

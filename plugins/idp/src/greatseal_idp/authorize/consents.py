@@ -1,10 +1,10 @@
 """What people allowed clients before, and the transaction that issues a code."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from hashlib import sha256
 
 import msgspec
-from sqlalchemy import select, update
+from sqlalchemy import select, tuple_, update
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client
@@ -23,7 +23,15 @@ from greatseal_idp.scopes import Asked
 from greatseal_idp.token.codes import CodeOrder, Codes
 
 _BY_ID = select(t.consent).where(t.consent.c.id == param("consent"))
-_OF = select(t.consent.c.client_id, t.consent.c.scopes).where(t.consent.c.subject == param("subject")).order_by(t.consent.c.granted_at)
+_OF = (
+    select(t.consent.c.client_id, t.consent.c.scopes, t.consent.c.granted_at)
+    .where(
+        t.consent.c.subject == param("subject"),
+        tuple_(t.consent.c.granted_at, t.consent.c.client_id) > tuple_(param("moment"), param("last")),
+    )
+    .order_by(t.consent.c.granted_at, t.consent.c.client_id)
+    .limit(param("wanted"))
+)
 _CODES_OF = select(t.code.c.digest).where(t.code.c.subject == param("subject"), t.code.c.client_id == param("client"))
 _USE_UP = update(t.code).where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None)).values(used_at=param("moment"))
 _SESSION = select(t.session.c.id).where(t.session.c.id == param("session"))
@@ -39,6 +47,14 @@ class ConsentRequired(BadRequest):
     """The person would have to be asked, and prompt is none (OpenID Connect Core s3.1.2.6)."""
 
     error = "consent_required"
+
+
+class Consent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person allowed a client, and when."""
+
+    client_id: str
+    scopes: tuple[str, ...]
+    granted_at: int
 
 
 class Consents:
@@ -63,9 +79,9 @@ class Consents:
         remembered = await self._cache.get(consent_id(session.subject, client.client_id))
         return remembered is not None and remembered.issuperset(scopes)
 
-    async def of(self, subject: str) -> Mapping[str, tuple[str, ...]]:
-        """What a person allowed, by client id, oldest first."""
-        return await self._host.db.read(_all_of, subject)
+    async def of(self, subject: str, after: tuple[int, str], wanted: int) -> list[Consent]:
+        """At most ``wanted`` of what a person allowed, oldest first, that come after a moment and a client id."""
+        return await self._host.db.read(_of, subject, after, wanted)
 
     async def issue(self, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
         """The code for a request. ``approved`` remembers the consent; without it there was one, or the client needs none.
@@ -164,6 +180,6 @@ def _load(tx: Tx, id: str) -> frozenset[str] | None:
     return frozenset(msgspec.json.decode(row.scopes)) if row is not None else None
 
 
-@scan
-def _all_of(tx: Tx, subject: str) -> dict[str, tuple[str, ...]]:
-    return {row.client_id: tuple(msgspec.json.decode(row.scopes)) for row in tx.all(_OF, subject=subject)}
+def _of(tx: Tx, subject: str, after: tuple[int, str], wanted: int) -> list[Consent]:
+    rows = tx.all(_OF, subject=subject, moment=after[0], last=after[1], wanted=wanted)
+    return [Consent(client_id=row.client_id, scopes=tuple(msgspec.json.decode(row.scopes)), granted_at=row.granted_at) for row in rows]

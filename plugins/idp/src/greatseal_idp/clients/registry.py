@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import orjson
-from sqlalchemy import select
+from sqlalchemy import Select, select, tuple_
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client, ClientResolver, ProvenRequest, Registered, Registration, StoredSecret
@@ -27,7 +27,16 @@ from greatseal_idp.scopes import Scopes
 UPDATE_TRIES = 5
 
 _BY_ID = select(t.client).where(t.client.c.client_id == param("client_id"))
-_ALL = select(t.client).order_by(t.client.c.created_at, t.client.c.client_id)
+_LISTED = (
+    select(t.client)
+    .where(tuple_(t.client.c.created_at, t.client.c.client_id) > tuple_(param("moment"), param("last")))
+    .order_by(t.client.c.created_at, t.client.c.client_id)
+    .limit(param("wanted"))
+)
+_PRINCIPALS, _PATTERNS, _SPIFFE_IDS = (
+    select(column.label("name"), t.client.c.client_id).where(column.is_not(None)).order_by(column, t.client.c.client_id)
+    for column in (t.client.c.kerberos_principal, t.client.c.kerberos_principal_pattern, t.client.c.spiffe_id)
+)
 _CONSENTS = select(t.consent.c.id).where(t.consent.c.client_id == param("client_id"))
 
 Ends = Callable[[Tx, str], object]
@@ -35,11 +44,11 @@ Ends = Callable[[Tx, str], object]
 
 
 class _Bindings(msgspec.Struct, frozen=True):
-    """Clients by what they are bound to."""
+    """The ids of clients by what they are bound to."""
 
-    principals: Mapping[str, tuple[Client, ...]]
-    patterns: tuple[tuple[re.Pattern[str], Client], ...]
-    spiffe_ids: Mapping[str, tuple[Client, ...]]
+    principals: Mapping[str, Sequence[str]]
+    patterns: tuple[tuple[re.Pattern[str], str], ...]
+    spiffe_ids: Mapping[str, Sequence[str]]
 
 
 class Registry:
@@ -82,16 +91,18 @@ class Registry:
             return ()
         bindings = await self._bindings.get()
         if exact := bindings.principals.get(principal):
-            return exact
-        return tuple(client for pattern, client in bindings.patterns if pattern.fullmatch(principal))
+            return tuple(client for client in await self._each(exact) if client.kerberos_principal == principal)
+        found = await self._each([client_id for pattern, client_id in bindings.patterns if pattern.fullmatch(principal)])
+        return tuple(client for client in found if (glob := client.kerberos_principal_pattern) and _pattern(glob).fullmatch(principal))
 
     async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
         """See :meth:`greatseal.api.clients.Clients.by_spiffe_id`."""
-        return (await self._bindings.get()).spiffe_ids.get(spiffe_id, ())
+        found = await self._each((await self._bindings.get()).spiffe_ids.get(spiffe_id, ()))
+        return tuple(client for client in found if client.spiffe_id == spiffe_id)
 
-    async def list(self) -> list[Client]:
-        """Every registered client, oldest first."""
-        return await self._host.db.read(_list)
+    async def listed(self, after: tuple[int, str], wanted: int) -> list[Client]:
+        """At most ``wanted`` registered clients, oldest first, that come after a moment of creation and a client id."""
+        return await self._host.db.read(_listed, after, wanted)
 
     async def create(self, body: Mapping[str, Any], *, by: str) -> Registered:
         """A new client of the admin API, from the decoded JSON body. Raises as :meth:`register`."""
@@ -140,6 +151,11 @@ class Registry:
     async def _read(self, client_id: str) -> Client | None:
         return await self._cache.get(client_id)
 
+    async def _each(self, client_ids: Sequence[str]) -> list[Client]:
+        """The clients as they are now: one may have changed since the bindings were read."""
+        found = [await self._read(client_id) for client_id in client_ids]
+        return [client for client in found if client is not None]
+
     async def _with_secret(self, client: Client, registration: Registration) -> tuple[Client, Secret | None]:
         """The record with the secret as it is stored, and the secret that the answer shows."""
         form = self._rules.method(client.token_endpoint_auth_method).secret_form
@@ -167,23 +183,21 @@ def as_stored(tx: Tx, client: Client) -> Client | None:
 
 
 @scan
-def _list(tx: Tx) -> list[Client]:
-    return [_completed(_client_of(row)) for row in tx.all(_ALL)]
+def _listed(tx: Tx, after: tuple[int, str], wanted: int) -> list[Client]:
+    return [_completed(_client_of(row)) for row in tx.all(_LISTED, moment=after[0], last=after[1], wanted=wanted)]
 
 
 @scan
 def _load_bindings(tx: Tx) -> _Bindings:
-    principals: dict[str, tuple[Client, ...]] = {}
-    spiffe_ids: dict[str, tuple[Client, ...]] = {}
-    patterns: list[tuple[re.Pattern[str], Client]] = []
-    for client in _list(tx):
-        if client.kerberos_principal is not None:
-            principals[client.kerberos_principal] = (*principals.get(client.kerberos_principal, ()), client)
-        if client.kerberos_principal_pattern is not None:
-            patterns.append((_pattern(client.kerberos_principal_pattern), client))
-        if client.spiffe_id is not None:
-            spiffe_ids[client.spiffe_id] = (*spiffe_ids.get(client.spiffe_id, ()), client)
-    return _Bindings(MappingProxyType(principals), tuple(patterns), MappingProxyType(spiffe_ids))
+    patterns = [(_pattern(glob), client_id) for glob, ids in _bound(tx, _PATTERNS).items() for client_id in ids]
+    return _Bindings(MappingProxyType(_bound(tx, _PRINCIPALS)), tuple(patterns), MappingProxyType(_bound(tx, _SPIFFE_IDS)))
+
+
+def _bound(tx: Tx, statement: Select[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in tx.all(statement):
+        found.setdefault(row.name, []).append(row.client_id)
+    return found
 
 
 def _pattern(glob: str) -> re.Pattern[str]:

@@ -6,6 +6,7 @@ from greatseal.api.clients import Clients
 from greatseal.api.directory import Directories, DirectoryUnavailable, User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
+from greatseal.api.lists import Page, filter_of, moment_key
 from greatseal.api.problems import Problem
 from greatseal.api.tokens import Families, Tokens
 from greatseal.http.csrf import FORM
@@ -16,6 +17,8 @@ from greatseal_idp.rbac import Roles
 
 ACCOUNT = "/ui/"
 WITHDRAW = "/ui/withdraw"
+SHOWN = 100
+"""Applications on one page."""
 
 
 class AccountPage:
@@ -88,7 +91,9 @@ class AccountPage:
     async def _show(self, call: Call, session: SessionView) -> Reply:
         token, headers = self._forms.token(call)
         user = await self._user(session)
-        consents = await self._consents.of(session.subject)
+        page = Page(SHOWN, filter_of(call, "after") or "")
+        consents = await self._consents.of(session.subject, page.moment(), page.wanted)
+        last = consents[SHOWN - 1] if len(consents) > SHOWN else None
         return self._pages.page(
             "account",
             headers=headers,
@@ -99,7 +104,10 @@ class AccountPage:
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
             withdraw=WITHDRAW,
-            consents=[(client_id, await self._name(client_id), scopes) for client_id, scopes in consents.items()],
+            consents=[(one.client_id, await self._name(one.client_id), one.scopes) for one in consents[:SHOWN]],
+            account=ACCOUNT,
+            after=page.after,
+            more=moment_key(last.granted_at, last.client_id) if last is not None else None,
         )
 
     async def _user(self, session: SessionView) -> User | None:

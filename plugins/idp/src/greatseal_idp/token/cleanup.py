@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from sqlalchemy import Column, Delete, Table, delete, select
+from sqlalchemy import Column, ColumnElement, Delete, Table, delete, select
 
 from greatseal.api.store import Tx, scan
 from greatseal.db.tables import param
@@ -16,13 +16,13 @@ REPLAYED = 600
 """Seconds that a used code is remembered at least, so that a second use is still seen (RFC 6749 s4.1.2)."""
 
 
-def _expired(of: Table, key: Column[str], end: Column[int]) -> Delete:
-    found = select(key).where(end < param("before")).limit(BITE)
+def _expired(of: Table, key: Column[str], end: Column[int], *also: ColumnElement[bool]) -> Delete:
+    found = select(key).where(end < param("before"), *also).limit(BITE)
     return delete(of).where(key.in_(found))
 
 
 _CODES = _expired(t.code, t.code.c.digest, t.code.c.expires_at)
-_ENDED = _expired(t.family, t.family.c.id, t.family.c.expires_at)
+_ENDED = _expired(t.family, t.family.c.id, t.family.c.expires_at, t.family.c.revoked_at.is_(None))
 _REVOKED = _expired(t.family, t.family.c.id, t.family.c.revoked_at)
 _IDLE = select(t.family.c.id).where(t.family.c.idle_expires_at < param("before")).limit(BITE)
 _FORGET = delete(t.family).where(t.family.c.id == param("family"), t.family.c.idle_expires_at < param("before"))
