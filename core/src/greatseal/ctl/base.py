@@ -1,8 +1,10 @@
 """The group ``greatseal ctl``, what its commands share, and the commands of the session."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import wraps
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -13,7 +15,8 @@ from greatseal.ctl.tables import Output, printable
 
 P = ParamSpec("P")
 DEFAULT_SERVER = "http://localhost:8080"
-PAGE = 100
+PAGE = 1000
+"""Things that are asked for at once; a server may give fewer."""
 
 
 class Admin:
@@ -23,7 +26,7 @@ class Admin:
         self.output = Output()
         self.file = SessionFile.default()
         self._chosen = server
-        self._ca_file = ca_file
+        self.ca_file = ca_file
 
     @property
     def url(self) -> str:
@@ -38,26 +41,20 @@ class Admin:
         stored = self.file.read()
         if stored is None or stored.server != self.url:
             raise CtlProblem(f"not signed in to {self.url}; {LOGIN}")
-        return Server(self.url, cookie=stored.cookie, ca_file=self._ca_file)
+        return Server(self.url, cookie=stored.cookie, ca_file=self.ca_file)
 
     def anonymous(self) -> Server:
         """The server without a session."""
-        return Server(self.url, ca_file=self._ca_file)
+        return Server(self.url, ca_file=self.ca_file)
 
-    def ask(self, method: str, *path: str, body: object = None, query: dict[str, object] | None = None) -> Any:
+    def ask(self, method: str, *path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """The value of an admin request."""
-        return self.server().ask(method, "api", "admin", *path, body=body, query=query).value
+        return self.server().ask(method, "api", "admin", *path, body=body, headers=headers).value
 
-    def pages(self, path: str, limit: int, offset: int, query: dict[str, object]) -> list[Any]:
-        """A list of ``limit`` things, which the server gives by the hundred."""
-        found: list[Any] = []
-        while len(found) < limit:
-            wanted = min(PAGE, limit - len(found))
-            page = self.ask("GET", path, query={**query, "limit": wanted, "offset": offset + len(found)})
-            found += page
-            if len(page) < wanted:
-                break
-        return found
+    def listed(self, path: str, limit: int | None = None, **query: object) -> Iterator[Any]:
+        """The things of a list, at most ``limit``, read page by page while they are taken."""
+        wanted = {**query, "limit": min(PAGE, limit or PAGE)}
+        return islice(chain.from_iterable(self.server().pages("api", "admin", path, query=wanted)), limit)
 
 
 def command(
@@ -132,7 +129,14 @@ def login(admin: Admin, username: str | None, password_file: str | None) -> None
     pair = next(((name, value) for name, value in answer.cookies.items() if name.endswith(COOKIE)), None)
     if pair is None:
         raise CtlProblem(f"{server.url} gave no session")
-    admin.file.write(StoredSession(server=server.url, cookie="=".join(pair), username=username))
+    cookie = "=".join(pair)
+    try:
+        admin.file.write(StoredSession(server=server.url, cookie=cookie, username=username))
+    except CtlProblem:
+        # A session that nobody holds would live on there until it expires.
+        with suppress(CtlProblem):
+            Server(server.url, cookie=cookie, ca_file=admin.ca_file).ask("POST", "api", "auth", "logout")
+        raise
     admin.output.done(f"signed in to {server.url} as {printable(answer.value['sub'])}", answer.value)
 
 

@@ -4,29 +4,35 @@ import http.client
 import ipaddress
 import json
 import os
+import re
 import secrets
 import socket
 import ssl
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 
 COOKIE = "greatseal_session"
 TIMEOUT = 30.0
 LOGIN = "sign in with: greatseal ctl login"
+_NEXT = re.compile(r'<[^>?]*\?([^>]*)>\s*;\s*rel="?next"?(?=[\s;,]|\Z)', re.IGNORECASE)
 
 
 class CtlProblem(Exception):
-    """What went wrong, in one line for the person. ``code`` is the exit code: 1 a failed operation, 2 bad usage."""
+    """What went wrong, in one line for the person. ``code`` is the exit code: 1 a failed operation, 2 bad usage.
 
-    def __init__(self, message: str, *, code: int = 1) -> None:
+    ``fields`` are what the server says about single fields, by name.
+    """
+
+    def __init__(self, message: str, *, code: int = 1, fields: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.fields = fields or {}
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -38,11 +44,12 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. ``value`` is its JSON, None for an empty one."""
+    """A response: ``value`` is its JSON, None for an empty one; ``next`` the query of the next page of a list (RFC 8288), "" for none."""
 
     status: int
     value: Any
     cookies: Mapping[str, str]
+    next: str
 
 
 class SessionFile:
@@ -107,23 +114,45 @@ class Server:
             return self._parts.scheme != "http" or ipaddress.ip_address(host).is_loopback
         return self._parts.scheme != "http" or host == "localhost" or host.endswith(".localhost")
 
-    def ask(self, method: str, *path: str, body: object = None, query: Mapping[str, object] | None = None) -> Answer:
+    def pages(self, *path: str, query: Mapping[str, object]) -> Iterator[list[Any]]:
+        """A list, page by page. Only the query of a link is followed: the session goes to no other place."""
+        wanted: Mapping[str, object] = query
+        while True:
+            answer = self.ask("GET", *path, query=wanted)
+            if not isinstance(answer.value, list):
+                raise CtlProblem(f"{self.url}: the answer is no list; give the URL of the issuer with --server")
+            yield answer.value
+            following = dict(parse_qsl(answer.next))
+            if not following:
+                return
+            if following == wanted:
+                raise CtlProblem(f"{self.url}: the next page of the list is the same again")
+            wanted = following
+
+    def ask(
+        self,
+        method: str,
+        *path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         """One request; the segments of ``path`` are encoded. Raises CtlProblem for every refusal, with the server's words."""
         target = "".join(f"/{quote(segment, safe='')}" for segment in path)
         given = {name: value for name, value in (query or {}).items() if value is not None}
         if given:
             target += f"?{urlencode(given)}"
-        headers = {"Accept": "application/json"}
+        sent = {"Accept": "application/json", **(headers or {})}
         if self._cookie:
-            headers["Cookie"] = self._cookie
+            sent["Cookie"] = self._cookie
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/json"
         try:
-            answer = self._exchange(method, target, None if body is None else json.dumps(body).encode(), headers)
+            answer = self._exchange(method, target, None if body is None else json.dumps(body).encode(), sent)
         except (OSError, http.client.HTTPException) as error:
             raise CtlProblem(f"{self.url} cannot be reached: {str(error) or type(error).__name__}") from None
         if not 200 <= answer.status < 300 or (answer.value is None and answer.status != 204):
-            raise CtlProblem(f"{self.url}: {refusal(answer)}")
+            raise CtlProblem(f"{self.url}: {refusal(answer)}", fields=refused_fields(answer))
         return answer
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -135,7 +164,8 @@ class Server:
             content = response.read()
             pairs = (line.partition(";")[0].partition("=") for line in response.headers.get_all("Set-Cookie", []))
             cookies = {name.strip(): value for name, _, value in pairs}
-            return Answer(response.status, decoded(content), cookies)
+            following = _NEXT.search(", ".join(response.headers.get_all("Link", [])))
+            return Answer(response.status, decoded(content), cookies, following[1] if following else "")
         finally:
             connection.close()
 
@@ -171,6 +201,12 @@ def decoded(content: bytes) -> Any:
         return json.loads(content)
     except ValueError:
         return None
+
+
+def refused_fields(answer: Answer) -> dict[str, str]:
+    """What the server says about single fields."""
+    fields = answer.value.get("fields") if isinstance(answer.value, dict) else None
+    return {str(name): str(said) for name, said in fields.items()} if isinstance(fields, dict) else {}
 
 
 def refusal(answer: Answer) -> str:

@@ -1,9 +1,8 @@
 """``greatseal ctl clients``."""
 
-import difflib
 import json
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +13,11 @@ from greatseal.ctl.client import CtlProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+METHODS = "How it proves itself: client_secret_basic, client_secret_post, private_key_jwt, none (public), ..."
 LISTS = frozenset({"redirect_uris", "scopes", "grant_types"})
 """Options that may be given again."""
-NEVER_SHOWN = frozenset({"client_secret", "tls_client_certificate"})
-"""Fields that no client in an answer has."""
-NEVER_SET = frozenset({"client_id", "has_secret", "tls_client_certificate_sha256", "source", "created_at", "updated_at"})
-"""What a client in an answer has besides its fields."""
+STRICT = {"Prefer": "handling=strict"}
+"""A misspelt field is refused, and nothing is done; a server would ignore it else (RFC 7240 s4.4, RFC 7591 s2)."""
 
 
 @ctl.group()
@@ -34,7 +32,7 @@ def fields(fn: F) -> F:
         click.option("--redirect-uri", "redirect_uris", multiple=True, help="An allowed redirect URI; may be given again."),
         click.option("--scope", "scopes", multiple=True, help="A scope that it may ask for; may be given again."),
         click.option("--grant-type", "grant_types", multiple=True, help="A grant that it may use; may be given again."),
-        click.option("--method", "token_endpoint_auth_method", help="How it proves itself, for example client_secret_basic or none."),
+        click.option("--method", "token_endpoint_auth_method", help=METHODS),
         click.option("--secret-file", metavar="FILE", help="Its secret, from the first line of a file; - is standard input."),
         click.option("--generate-secret", is_flag=True, help="Make a random secret and show it once."),
         click.option("--jwks-uri", help="Where its keys are."),
@@ -53,7 +51,7 @@ def fields(fn: F) -> F:
 def list_clients(admin: Admin) -> None:
     """List every client."""
     columns = ("client_id", "client_name", "token_endpoint_auth_method", "scopes", "created_at")
-    admin.output.rows(admin.ask("GET", "clients"), columns, "no clients")
+    admin.output.rows(admin.listed("clients"), columns, "no clients")
 
 
 @command(clients, "show")
@@ -66,14 +64,17 @@ def show_client(admin: Admin, client_id: str) -> None:
 @command(clients, "create")
 @fields
 def create_client(admin: Admin, /, **options: Any) -> None:
-    """Register a client. Methods with a secret get a random one unless --secret-file is given."""
+    """Register a client.
+
+    Without --method it is client_secret_basic, what most web applications want; with keys (--jwks-uri, or --set jwks=...) it is
+    private_key_jwt. A client_secret_ method gets a random secret, shown once, unless --secret-file is given. An application without a
+    server, in a browser or on a phone or desktop, needs --method none.
+    """
     body = body_of(**options)
-    if str(body.get("token_endpoint_auth_method")).startswith("client_secret_"):
+    body.setdefault("token_endpoint_auth_method", "private_key_jwt" if body.keys() & {"jwks_uri", "jwks"} else "client_secret_basic")
+    if str(body["token_endpoint_auth_method"]).startswith("client_secret_"):
         body.setdefault("client_secret", secrets.token_urlsafe(32))
-    made = admin.ask("POST", "clients", body=body)
-    admin.output.record(made)
-    if unknown := unknown_fields(made, options["more"], options["clear"]):
-        raise CtlProblem(f"{unknown}; the client {made['client_id']} was made without it", code=2)
+    admin.output.record(send(admin, "POST", "clients", body=body, **options))
 
 
 @command(clients, "update")
@@ -84,11 +85,7 @@ def update_client(admin: Admin, /, client_id: str, **options: Any) -> None:
     body = body_of(**options)
     if not body:
         raise CtlProblem("there is nothing to change; name a field, see --help", code=2)
-    if options["more"] or options["clear"]:
-        before = admin.ask("GET", "clients", client_id)
-        if unknown := unknown_fields(before, options["more"], options["clear"]):
-            raise CtlProblem(unknown, code=2)
-    changed = admin.ask("PUT", "clients", client_id, body=body)
+    changed = send(admin, "PUT", "clients", client_id, body=body, **options)
     if options["generate_secret"]:
         changed = {**changed, "client_secret": body["client_secret"]}
     admin.output.record(changed)
@@ -137,19 +134,11 @@ def body_of(
     return {**body, **dict.fromkeys(clear)}
 
 
-def unknown_fields(client: Collection[str], more: tuple[str, ...], clear: tuple[str, ...]) -> str:
-    """What is wrong with the names of --set and --clear, "" for nothing; ``client`` is one as the server shows it, with every field.
-
-    The server ignores what it does not know (RFC 7591 s2), so that a misspelt name would change nothing, in silence.
-    """
-    known = NEVER_SHOWN.union(client) - NEVER_SET
-    asked = [("--set", text.partition("=")[0]) for text in more] + [("--clear", name) for name in clear]
-    return "; ".join(f"{option} {name}: {_unknown(name, known)}" for option, name in asked if name not in known)
-
-
-def _unknown(name: str, known: Collection[str]) -> str:
-    if name in NEVER_SET:
-        return "this field cannot be set"
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "`greatseal ctl --json clients show` lists all fields"
-    return f"the server does not know this field; {hint}"
+def send(admin: Admin, method: str, *path: str, body: dict[str, Any], more: tuple[str, ...], clear: tuple[str, ...], **_: object) -> Any:
+    """Create or change a client, all of it or nothing. What the server says of a field is said of the option that named it."""
+    try:
+        return admin.ask(method, *path, body=body, headers=STRICT)
+    except CtlProblem as problem:
+        asked = [("--set", text.partition("=")[0]) for text in more] + [("--clear", name) for name in clear]
+        said = [f"{option} {name}: {problem.fields[name]}" for option, name in asked if name in problem.fields]
+        raise (CtlProblem("; ".join(said), code=2) if said else problem) from None

@@ -7,7 +7,6 @@ import click
 from greatseal.ctl.base import YES, Admin, command, confirm, ctl, secret_of
 
 LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-OFFSET = click.option("--offset", type=click.IntRange(min=0), default=0, help="Leave out so many of the newest.")
 
 
 # ---- Keys
@@ -21,7 +20,7 @@ def keys() -> None:
 @command(keys, "list")
 def list_keys(admin: Admin) -> None:
     """List the signing keys that are not revoked."""
-    admin.output.rows(admin.ask("GET", "keys"), ("kid", "alg", "status", "created_at", "retire_at", "node_id"), "no keys")
+    admin.output.rows(admin.listed("keys"), ("kid", "alg", "status", "created_at", "retire_at", "node_id"), "no keys")
 
 
 @command(keys, "rotate")
@@ -67,7 +66,7 @@ def rotate_cluster_key(admin: Admin, key_file: str | None) -> None:
 @command(ctl, "nodes")
 def list_nodes(admin: Admin) -> None:
     """List the nodes of the cluster."""
-    admin.output.rows(admin.ask("GET", "nodes"), ("node_id", "status", "address", "version", "last_seen", "started_at"), "no nodes")
+    admin.output.rows(admin.listed("nodes"), ("node_id", "status", "address", "version", "last_seen", "started_at"), "no nodes")
 
 
 @ctl.group()
@@ -79,10 +78,9 @@ def families() -> None:
 @click.option("--sub", help="Of this subject alone, for example alice@EXAMPLE.ORG.")
 @click.option("--client-id", help="Of this client alone.")
 @LIMIT
-@OFFSET
-def list_families(admin: Admin, sub: str | None, client_id: str | None, limit: int, offset: int) -> None:
+def list_families(admin: Admin, sub: str | None, client_id: str | None, limit: int) -> None:
     """List the families that are alive, newest first."""
-    found = admin.pages("refresh-families", limit, offset, {"sub": sub, "client_id": client_id})
+    found = admin.listed("refresh-families", limit, sub=sub, client_id=client_id)
     admin.output.rows(found, ("family_id", "sub", "client_id", "scope", "last_used_at", "expires_at"), "no refresh families")
 
 
@@ -107,7 +105,7 @@ def people() -> None:
 @command(people, "list")
 def list_users(admin: Admin) -> None:
     """List the users of the static users file."""
-    admin.output.rows(admin.ask("GET", "users"), ("username", "display_name", "email", "groups", "enabled"), "no users")
+    admin.output.rows(admin.listed("users"), ("username", "display_name", "email", "groups", "enabled"), "no users")
 
 
 @command(people, "show")
@@ -125,7 +123,7 @@ def groups() -> None:
 @command(groups, "list")
 def list_groups(admin: Admin) -> None:
     """List the groups of the static users file."""
-    admin.output.rows(admin.ask("GET", "groups"), ("name", "description", "gid_number", "members"), "no groups")
+    admin.output.rows(admin.listed("groups"), ("name", "description", "gid_number", "members"), "no groups")
 
 
 @command(groups, "show")
@@ -146,7 +144,7 @@ def scopes() -> None:
 @command(scopes, "list")
 def list_scopes(admin: Admin) -> None:
     """List every scope."""
-    admin.output.rows(admin.ask("GET", "scopes"), ("name", "description", "claims", "is_system"), "no scopes")
+    admin.output.rows(admin.listed("scopes"), ("name", "description", "claims", "is_system"), "no scopes")
 
 
 @command(scopes, "set")
@@ -178,8 +176,8 @@ def delete_scope(admin: Admin, name: str, yes: bool) -> None:
 @click.option("--type", "event_type", help="Events of this type alone, for example login_failure.")
 @click.option("--sub", help="Events of this subject alone.")
 @LIMIT
-@OFFSET
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Leave out so many of the newest.")
 def audit(admin: Admin, event_type: str | None, sub: str | None, limit: int, offset: int) -> None:
     """List audit events, newest first."""
-    found = admin.pages("audit", limit, offset, {"event_type": event_type, "sub": sub})
+    found = admin.listed("audit", limit, event_type=event_type, sub=sub, offset=offset)
     admin.output.rows(found, ("created_at", "event_type", "sub", "client_id", "detail"), "no events")

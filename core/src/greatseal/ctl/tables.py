@@ -1,12 +1,16 @@
 """What the admin API answers, for the eyes of a person."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
+from textwrap import indent
 from typing import Any
 
 import click
 
+TOGETHER = 1000
+"""Lines whose columns are aligned before they are shown."""
 MOMENTS = frozenset({"last_seen", "auth_time"})
 """Members that are Unix timestamps, besides those whose name ends in ``_at``."""
 
@@ -16,12 +20,25 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=2)
 
 
-def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """A table with a head; the last column is not padded."""
-    head = [column.replace("_", " ").upper() for column in columns]
-    lines = [head, *([cell(column, row.get(column)) for column in columns] for row in rows)]
-    widths = [max(len(line[number]) for line in lines) for number in range(len(columns))]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+def as_json_array(things: Iterable[object]) -> Iterator[str]:
+    """The lines of an array, written while the things come."""
+    before = "["
+    for one in things:
+        yield f"{before}\n{indent(as_json(one), '  ')}"
+        before = ","
+    yield "[]" if before == "[" else "\n]"
+
+
+def as_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
+    """A table with a head, by the thousand lines: a column is as wide as its widest cell so far. The last one is not padded."""
+    lines = chain(
+        [[column.replace("_", " ").upper() for column in columns]], ([cell(one, row.get(one)) for one in columns] for row in rows)
+    )
+    widths = [0] * len(columns)
+    while some := list(islice(lines, TOGETHER)):
+        widths = [max(width, *(len(line[number]) for line in some)) for number, width in enumerate(widths)]
+        for line in some:
+            yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
 
 
 def as_record(record: Mapping[str, Any]) -> str:
@@ -59,12 +76,15 @@ class Output:
     def __init__(self) -> None:
         self.json = False
 
-    def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], none: str) -> None:
-        """A list; ``none`` is said on stderr when it is empty."""
+    def rows(self, rows: Iterator[Mapping[str, Any]], columns: Sequence[str], none: str) -> None:
+        """A list, shown while it is read; ``none`` is said on stderr when it is empty."""
         if self.json:
-            click.echo(as_json(rows))
-        elif rows:
-            click.echo(as_table(rows, columns))
+            for part in as_json_array(rows):
+                click.echo(part, nl=False)
+            click.echo()
+        elif (first := next(rows, None)) is not None:
+            for line in as_table(chain([first], rows), columns):
+                click.echo(line)
         else:
             click.echo(none, err=True)
 

@@ -323,3 +323,25 @@ async def test_idp_124_bodies_are_json_objects(admin):
         assert (answer.status, answer.json["error"]) == (400, "invalid_request")
     assert (await admin.post("clients", data={"client_name": "x"})).status in {403, 415}
     assert (await admin.get("clients")).json == []
+
+
+async def test_who_wants_it_strict_hears_of_members_that_are_no_fields_and_nothing_is_done(admin):
+    client = await admin.client()
+    strict = {"headers": {"Prefer": 'respond-async, handling="strict"'}}
+    wrong = {"client_name": "New", "consnet": "implicit", "xyzzy": 1, "created_at": 1, "": 2}
+
+    made = await admin.post("clients", {**CONFIDENTIAL, **wrong}, **strict)
+    changed = await admin.put(f"clients/{client['client_id']}", wrong, **strict)
+
+    for answer in (made, changed):
+        assert (answer.status, answer.json["error"]) == (400, "invalid_client_metadata")
+        assert answer.json["fields"] == {
+            "": "no client has this field; GET of a client shows all fields",
+            "consnet": "no client has this field; did you mean 'consent'?",
+            "created_at": "this field cannot be set",
+            "xyzzy": "no client has this field; GET of a client shows all fields",
+        }
+    assert (await admin.get("clients")).json == [client]
+    every = {name: value for name, value in client.items() if name in {*SEED_FIELDS, "logo_uri", "consent"} and name != "client_id"}
+    assert (await admin.put(f"clients/{client['client_id']}", every, **strict)).status == 200
+    assert (await admin.put(f"clients/{client['client_id']}", {"xyzzy": 1})).status == 200  # RFC 7591 s2

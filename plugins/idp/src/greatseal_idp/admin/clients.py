@@ -7,11 +7,12 @@ from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import listed, moment_key, page_of
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
-from greatseal_idp.admin.reading import seconds
-from greatseal_idp.clients.fields import MoreFields
+from greatseal_idp.admin.reading import is_strict, seconds
+from greatseal_idp.clients.fields import MoreFields, require_settable
 from greatseal_idp.clients.registry import Registry
 
 PATH = "/api/admin/clients"
+_NOBODY = Client(client_id="", token_endpoint_auth_method="")
 READ, WRITE = Permission("clients:read"), Permission("clients:write")
 
 
@@ -39,7 +40,7 @@ class ClientsAdmin:
         return listed(call, self._issuer, page, clients, key=lambda client: moment_key(client.created_at, client.client_id), shown=shown)
 
     async def create(self, call: Call) -> Reply:
-        registered = await self._clients.create(await call.body(dict[str, Any]), by=call.caller.subject)
+        registered = await self._clients.create(await _body(call), by=call.caller.subject)
         client, secret = registered.client, registered.client_secret
         body = shown(client) if secret is None else {**shown(client), "client_secret": secret.value}
         return Reply.json(body, status=201, headers={"Location": f"{self._issuer}{PATH}/{client.client_id}"})
@@ -48,13 +49,21 @@ class ClientsAdmin:
         return Reply.json(shown(_found(await self._clients.get(call.path["client_id"]))))
 
     async def update(self, call: Call) -> Reply:
-        changes = await call.body(dict[str, Any])
+        changes = await _body(call)
         return Reply.json(shown(_found(await self._clients.update(call.path["client_id"], changes, by=call.caller.subject))))
 
     async def delete(self, call: Call) -> Reply:
         if not await self._clients.delete(call.path["client_id"], by=call.caller.subject):
             raise _unknown()
         return Reply.empty()
+
+
+async def _body(call: Call) -> dict[str, Any]:
+    """The members of a request. Unknown ones are ignored (RFC 7591 s2), unless the caller wants to hear of them."""
+    body = await call.body(dict[str, Any])
+    if is_strict(call):
+        require_settable(body, shown(_NOBODY))
+    return body
 
 
 def shown(client: Client) -> dict[str, Any]:

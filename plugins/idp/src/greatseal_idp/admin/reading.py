@@ -9,6 +9,12 @@ T = TypeVar("T")
 SECOND = 1_000_000
 
 
+def is_strict(call: Call) -> bool:
+    """Whether the caller wants a refusal instead of a guess (RFC 7240 s4.4)."""
+    preferences = call.headers.get("Prefer", "").lower().replace('"', "").split(",")
+    return any(one.partition(";")[0].replace(" ", "") == "handling=strict" for one in preferences)
+
+
 def seconds(moment: int) -> int:
     """Microseconds as a Unix timestamp."""
     return moment // SECOND

@@ -1,5 +1,6 @@
 """The fields of a client as the admin API takes them, and how they merge with a stored record (document, "Client registration")."""
 
+import difflib
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
@@ -117,6 +118,21 @@ def read_fields(body: Mapping[str, Any]) -> ClientFields:
         return msgspec.convert(body, ClientFields)
     except msgspec.ValidationError as error:
         raise InvalidClientMetadata(_readable(error)) from None
+
+
+def require_settable(body: Mapping[str, Any], shown: Collection[str]) -> None:
+    """Raise InvalidClientMetadata for members that :func:`read_fields` ignores, each with the nearest right one.
+
+    ``shown`` are the members of a client in an answer.
+    """
+    known = ClientFields.__struct_fields__
+    fields: dict[str, str] = {}
+    for name in body.keys() - set(known):
+        close = difflib.get_close_matches(name, known, n=1)
+        cure = f"did you mean {close[0]!r}?" if close else "GET of a client shows all fields"
+        fields[name] = "this field cannot be set" if name in shown else f"no client has this field; {cure}"
+    if fields:
+        raise InvalidClientMetadata("there are members that cannot be set, see fields", members={"fields": dict(sorted(fields.items()))})
 
 
 def check_more(more: Mapping[str, Any]) -> None:
