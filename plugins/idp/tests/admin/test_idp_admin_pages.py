@@ -8,7 +8,6 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
 
 from greatseal.db.tables import param
-from greatseal.db.transaction import Reading
 from greatseal.testing.distributions import install
 from greatseal_idp import tables as t
 from greatseal_idp.admin import families
@@ -129,15 +128,25 @@ async def test_what_is_not_said_is_a_hundred_and_what_is_too_much_a_thousand(fil
 
 async def test_a_page_reads_one_row_more_than_it_shows(filled, monkeypatch):
     counts = []
-    read = Reading.all
+    store = filled.desk.service.host("idp").db
+    read = store.read
 
-    def counted(self, statement, /, **values):
-        rows = read(self, statement, **values)
-        counts.append(len(rows))
-        return rows
+    class Counted:
+        def __init__(self, tx):
+            self.tx = tx
 
-    await filled.get("scopes")
-    monkeypatch.setattr(Reading, "all", counted)
+        def __getattr__(self, name):
+            return getattr(self.tx, name)
+
+        def all(self, statement, **values):
+            rows = self.tx.all(statement, **values)
+            counts.append(len(rows))
+            return rows
+
+    async def counted(fn, *args):
+        return await read(lambda tx: fn(Counted(tx), *args))
+
+    monkeypatch.setattr(store, "read", counted)
     for path in ("clients", "refresh-families", "refresh-families?client_id=c1", "refresh-families?sub=bob@X", "audit"):
         link = path
         for _ in range(3):
