@@ -190,7 +190,8 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
     assert (await client.post(place)).json["status"] == "invalid"
 
 
-async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_again(start_service, feature, monkeypatch):
+@pytest.mark.parametrize("move", [lambda clock: clock.advance(301), lambda clock: clock.step(-90)], ids=["its lease ends", "set back"])
+async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_again(start_service, feature, monkeypatch, move):
     monkeypatch.setattr("greatseal_acme.validation.IN_FLIGHT", 1)
     clock = FakeClock(int(time.time()) * 1_000_000)
     async with acme_site(start_service, feature, clock=clock) as site:
@@ -202,7 +203,7 @@ async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_
         decided = await client.until(problem.location, "pending")
         waiting = await client.challenge(quits.json["authorizations"][0], "fail-01")
 
-        clock.advance(301)
+        move(clock)
         await site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme")).challenges.validations.sweep()
         await eventually(lambda: failing.tried >= 3)
 

@@ -146,3 +146,18 @@ async def test_a_notification_of_a_client_that_was_deleted_is_dropped(open_idp, 
     assert await delivered(idp) == []
     assert await idp.rows(t.notification) == []
     assert relying_party.tokens == []
+
+
+async def test_what_was_put_off_by_a_clock_that_was_ahead_is_told_when_it_is_put_right(open_idp, clock, relying_party):
+    idp = await open_idp(clock=clock, oauth=ALLOWED)
+    clock.step(86_400)
+    cookie, _, _ = await signed_in(idp, f"{relying_party.url}/backchannel")
+    relying_party.status = 503
+    await idp.post("/api/auth/logout", cookie=cookie)
+    await delivered(idp)
+    relying_party.status = 200
+
+    clock.step(-86_400)
+    await idp.provider.sessions.backchannel.deliver()
+
+    assert [event.outcome for event in await idp.events("backchannel_logout_out")] == ["failure", "success"]

@@ -44,6 +44,24 @@ async def test_s064_a_session_of_before_is_ended_wherever_it_comes(idp, clock, p
     assert event.sub == "alice@LOCALHOST"
 
 
+async def test_s064_a_session_that_began_ahead_of_time_does_not_outlive_the_password(idp, clock):
+    clock.step(3600)
+    cookie = await idp.cookie()
+    clock.step(-3600)
+    clock.advance(60)
+    change(idp, clock.now())
+
+    assert (await idp.get(ME, cookie=cookie)).status == 401
+
+
+async def test_a_clock_that_is_set_back_a_little_ends_no_session(idp, clock):
+    change(idp, clock.now() - 1)
+    cookie = await idp.cookie()
+    clock.step(-90)
+
+    assert (await idp.get(ME, cookie=cookie)).status == 200
+
+
 async def test_the_account_page_leads_to_the_sign_in(idp, clock):
     cookie = await idp.cookie()
     clock.advance(1)

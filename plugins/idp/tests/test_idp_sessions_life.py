@@ -79,6 +79,17 @@ async def test_an_idle_session_ends_and_no_clock_that_is_set_back_wakes_it(idp):
     assert await idp.rows(t.session) == []
 
 
+async def test_a_session_ends_idle_in_time_although_the_clock_was_set_back(idp):
+    clock = idp.service.host("idp").clock
+    cookie = await idp.cookie()
+    clock.step(-5 * HOUR)
+    assert (await idp.get("/api/auth/me", cookie=cookie)).status == 200
+
+    clock.advance(HOUR)
+
+    assert (await idp.get("/api/auth/me", cookie=cookie)).status == 401
+
+
 async def test_the_time_of_the_last_request_is_written_once_a_minute(idp):
     clock = idp.service.host("idp").clock
     cookie = await idp.cookie()

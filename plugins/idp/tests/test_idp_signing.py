@@ -183,6 +183,32 @@ async def test_tokens_of_another_issuer_and_changed_ones_are_refused(service: An
         assert signing.verify(changed, typ=AT) is None
 
 
+async def test_a_key_whose_successor_looks_older_leaves_too(start_service: StartService) -> None:
+    clock = FakeClock(1_800_000_000_000_000)
+    service = await start_service("idp", clock=clock, session={"ttl": 600}, tokens={"access_token_ttl": 900, "id_token_ttl": 300})
+    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    clock.step(-90)
+    await signing.rotate(by="root")
+
+    clock.advance(90 + 900 + 3600)
+    await signing.retire()
+
+    assert kids(signing) == {key.kid for key in listed(signing) if key.status == "active"}
+
+
+async def test_a_jump_ahead_of_the_clock_retires_no_key(start_service: StartService) -> None:
+    clock = FakeClock(1_800_000_000_000_000)
+    service = await start_service("idp", clock=clock)
+    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    await signing.rotate(by="root")
+    before = kids(signing)
+
+    clock.step(365 * 86_400)
+    await signing.retire()
+
+    assert kids(signing) == before
+
+
 async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_service: StartService) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     service = await start_service("idp", clock=clock, session={"ttl": 600}, tokens={"access_token_ttl": 900, "id_token_ttl": 300})
@@ -192,11 +218,11 @@ async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_servi
     old = next(key for key in listed(signing) if key.status == "retained")
     assert old.retire_at == rotated.created_at + 900_000_000
 
-    clock.advance(899)
+    clock.advance(899 + 3600)
     await signing.retire()
     assert old.kid in kids(signing)
 
-    clock.advance(1)
+    clock.advance(3600)
     await signing.retire()
     assert kids(signing) == {key.kid for key in listed(signing) if key.status == "active"}
     told = await service.host("idp").db.read(lambda tx: [(row.event_type, row.sub) for row in tx.all(select(audit))])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
-from sqlalchemy import exists, select, update
+from sqlalchemy import exists, or_, select, update
 
 from greatseal import faults
 from greatseal.api.acme import AccountView, BadCsr, Caa, OrderNotReady, Unauthorized
@@ -73,7 +73,7 @@ REOPEN = (
 )
 CLAIMED = (
     select(t.order.c.id, t.order.c.certificate_id)
-    .where(t.order.c.status == "processing", t.order.c.claimed_at < param("before"))
+    .where(t.order.c.status == "processing", or_(t.order.c.claimed_at < param("before"), t.order.c.claimed_at > param("now")))
     .order_by(t.order.c.claimed_at)
 )
 
@@ -128,8 +128,7 @@ class Finalizations:
 
     async def settle(self) -> None:
         """End every finalization that nobody is at work on: the first time all from before this process, later those that are old."""
-        now = self._host.clock.now()
-        before = now - SETTLE_AGE if self._settled_once else self._began
+        before = None if self._settled_once else self._began
         for order_id, certificate_id in await self._host.db.read(_claimed, before):
             if order_id not in self._active:
                 with suppress(Unavailable):
@@ -284,8 +283,9 @@ def _is_account_key(tx: Tx, thumbprint: str) -> bool:
     return tx.one(BY_THUMBPRINT, thumbprint=thumbprint) is not None
 
 
-def _claimed(tx: Tx, before: int) -> list[tuple[str, str]]:
-    return [(row.id, row.certificate_id) for row in tx.all(CLAIMED, before=before)]
+def _claimed(tx: Tx, before: int | None) -> list[tuple[str, str]]:
+    """Claims from ``before``, by default those that are old; one that lies ahead was made by a clock that was set back since."""
+    return [(row.id, row.certificate_id) for row in tx.all(CLAIMED, before=tx.now - SETTLE_AGE if before is None else before, now=tx.now)]
 
 
 def _follow(tx: Tx, order_id: str, certificate_id: str, known: bool) -> None:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from greatseal import faults
 from greatseal.api.acme import AccountView, Attempt, Challenge, ChallengeValidator, Connection, IncorrectResponse, Unauthorized, Verdict
@@ -36,18 +36,16 @@ RETRY_SECONDS = 5.0
 
 ENQUEUE = insert(t.validation).values(challenge_id=param("challenge_id"), lease_until=param("lease_until"))
 DEQUEUE = delete(t.validation).where(t.validation.c.challenge_id == param("challenge_id"))
+_is_lost = or_(t.validation.c.lease_until < param("before"), t.validation.c.lease_until > param("latest"))
+"""A lease that is longer than any was given by a clock that was ahead: nobody waits for its end."""
 WAITING = (
     select(t.validation.c.challenge_id, t.authorization.c.account_id)
     .join(t.challenge, t.challenge.c.id == t.validation.c.challenge_id)
     .join(t.authorization, t.authorization.c.id == t.challenge.c.authorization_id)
-    .where(t.validation.c.lease_until < param("before"))
+    .where(_is_lost)
     .order_by(t.validation.c.lease_until)
 )
-TAKE = (
-    update(t.validation)
-    .where(t.validation.c.challenge_id == param("id"), t.validation.c.lease_until < param("before"))
-    .values(lease_until=param("new_lease"))
-)
+TAKE = update(t.validation).where(t.validation.c.challenge_id == param("id"), _is_lost).values(lease_until=param("new_lease"))
 
 
 class Deciding(Protocol):
@@ -85,10 +83,9 @@ class Validations:
 
     async def sweep(self) -> None:
         """Take up what lost its process: the first time all that is older than this process, later what a lease ran out for."""
-        now = self._host.clock.now()
-        before = now if self._swept else self._began + LEASE
+        before = None if self._swept else self._began + LEASE
         if await self._host.db.read(_waiting, before):
-            for challenge_id, account_id in await self._host.db.write(_take, before, now + LEASE):
+            for challenge_id, account_id in await self._host.db.write(_take, before):
                 self.add(challenge_id, account_id)
         self._swept = True
 
@@ -220,12 +217,15 @@ def incident(host: Host, what: str, **more: object) -> Internal:
     return Internal(f"the validation could not be carried out; incident {id}")
 
 
-def _waiting(tx: Tx, before: int) -> list[tuple[str, str]]:
-    return [(row.challenge_id, row.account_id) for row in tx.all(WAITING, before=before)]
+def _waiting(tx: Tx, before: int | None) -> list[tuple[str, str]]:
+    """What nobody holds: a lease ended ``before``, by default now."""
+    rows = tx.all(WAITING, before=tx.now if before is None else before, latest=tx.now + LEASE)
+    return [(row.challenge_id, row.account_id) for row in rows]
 
 
-def _take(tx: Tx, before: int, lease_until: int) -> list[tuple[str, str]]:
-    return [one for one in _waiting(tx, before) if tx.count(TAKE, id=one[0], before=before, new_lease=lease_until)]
+def _take(tx: Tx, before: int | None) -> list[tuple[str, str]]:
+    bounds = {"before": tx.now if before is None else before, "latest": tx.now + LEASE}
+    return [one for one in _waiting(tx, before) if tx.count(TAKE, id=one[0], new_lease=tx.now + LEASE, **bounds)]
 
 
 def _forget(tx: Tx, challenge_id: str) -> None:

@@ -9,6 +9,9 @@ from greatseal.host import Host
 
 T = TypeVar("T")
 
+AHEAD = 600_000_000
+"""Microseconds by which a sign-in may seem to lie ahead: the clock of a directory, or ours before it was set back."""
+
 
 class PasswordChanged(AccountRefused):
     """The password was set after the sign-in: what that began has ended (ASVS 7.4.3)."""
@@ -38,7 +41,7 @@ class DirectoriesImpl:
         user = await self.user(subject)
         if user is not None:
             # First: an account that may not be used now may be used again, what was begun with the old password never.
-            require_current(user, auth_time)
+            require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
         elif self._of_realm(subject.rpartition("@")[2]) and "/" not in subject:
             raise AccountRefused("this account does not exist any more")
@@ -85,9 +88,11 @@ class DirectoriesImpl:
         return list(found.values())[:limit]
 
 
-def require_current(user: User, auth_time: int | None) -> None:
-    """Raises PasswordChanged for a sign-in before the password that is in force was set."""
-    if auth_time is not None and user.password_changed_at is not None and auth_time < user.password_changed_at:
+def require_current(user: User, auth_time: int | None, now: int) -> None:
+    """Raises PasswordChanged for a sign-in before the password that is in force was set, and for one that the future holds."""
+    if auth_time is None or user.password_changed_at is None:
+        return
+    if not user.password_changed_at <= auth_time <= now + AHEAD:
         raise PasswordChanged("the password was changed after this sign-in; sign in again")
 
 

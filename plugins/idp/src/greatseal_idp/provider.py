@@ -103,7 +103,7 @@ class Provider:
     @cached_property
     def issuer(self) -> Issuer:
         """Makes tokens."""
-        return Issuer(self.host, self.signing, self.claims)
+        return Issuer(self.host, self.signing, self.claims, self.revocations)
 
     @cached_property
     def sessions(self) -> Sessions:

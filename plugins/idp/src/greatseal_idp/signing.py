@@ -34,7 +34,7 @@ POOL = "rs256"
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as the admin API shows it. Moments are microseconds; ``retire_at`` is when a retained key leaves the key set."""
+    """A key as the admin API shows it. Moments are microseconds; ``retire_at`` is when the last token of a retained key expires."""
 
     kid: str
     alg: str
@@ -174,9 +174,9 @@ class Signing:
 
     async def retire(self) -> None:
         """Take away retained keys whose last token has expired."""
-        now = self._host.clock.now()
+        passed = self._host.clock.passed()
         for key in self.keys():
-            if key.retire_at is not None and key.retire_at <= now:
+            if key.retire_at is not None and key.retire_at <= passed:
                 await self.revoke(key.kid, by=None)
 
     async def _rotate(self, alg: str, by: str | None) -> Rotated:
@@ -235,6 +235,8 @@ class Signing:
         newer: int | None = None
         for signer in self._ring(alg).all():
             info, jwk = signer.info, _jwk(signer)
+            # A successor may look older: the clock was set back between them.
+            since = info.created_at if newer is None else newer
             yield SigningKey(
                 kid=info.kid,
                 alg=alg,
@@ -242,7 +244,7 @@ class Signing:
                 crv=jwk.get("crv"),
                 status=info.state,
                 created_at=info.created_at,
-                retire_at=newer + longest * 1_000_000 if newer is not None and info.state == "retained" else None,
+                retire_at=since + longest * 1_000_000 if info.state == "retained" else None,
             )
             newer = info.created_at
 

@@ -2,6 +2,8 @@
 
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import SessionView
@@ -106,20 +108,21 @@ class AuthorizeEndpoint:
         return await self._go_on(call, waiting.resumed, client, None, since=waiting.created_at, handle=handle)
 
     async def _go_on(
-        self, call: Call, kept: Kept, client: Client, parameters: Parameters | None, *, since: int | None = None, handle: str | None = None
+        self, call: Call, kept: Kept, client: Client, parameters: Parameters | None, *, since: int = 0, handle: str | None = None
     ) -> Reply:
-        """Answer a checked request: sign-in, consent, or a code. ``since`` is when a request began to wait for its sign-in."""
+        """Answer a checked request: sign-in, consent, or a code. ``since`` is when one with a ``handle`` began to wait."""
         try:
             session = await self._provider.login.session(call)
             if session is None and call.http.method == "POST" and parameters is not None:
                 return await self._as_get(call, kept, parameters)
-            problem = _unfit(kept.request, session, since, self._host.clock.now())
+            now = self._host.clock.now()
+            fresh = session is not None and _is_for(kept, session, since, now)
+            problem = _unfit(kept.request, session, now, fresh=fresh)
             if problem is None and session is not None:
                 return await self._authorize(call, kept, client, session)
-            again_in_vain = since is not None and session is not None and session.signed_in_at >= since
-            if "none" in kept.request.prompt or again_in_vain:
+            if "none" in kept.request.prompt or fresh:
                 raise problem or LoginRequired("nobody is signed in")
-            return await self._sign_in(call, kept, handle)
+            return await self._sign_in(call, kept, session, handle)
         except (NotRegistered, RateLimited, Spent):
             raise
         except Problem as problem:
@@ -152,8 +155,10 @@ class AuthorizeEndpoint:
         )
         return asked.permitted(await self._provider.tokens.permitted(question))
 
-    async def _sign_in(self, call: Call, kept: Kept, handle: str | None) -> Reply:
-        handle = handle or await self._wait(call, kept)
+    async def _sign_in(self, call: Call, kept: Kept, session: SessionView | None, handle: str | None) -> Reply:
+        before = sign_in_of(session) if session is not None else ""
+        if handle is None or kept.before is None or before not in {"", kept.before}:
+            handle = await self._wait(call, msgspec.structs.replace(kept, before=before))
         return self._pages.see_other(f"/ui/auth/login?return_to={quote(self.return_to(handle), safe='')}")
 
     async def _wait(self, call: Call, kept: Kept) -> str:
@@ -175,21 +180,30 @@ class AuthorizeEndpoint:
         """A POST from another site comes without the cookie of a session that may well exist: ask again as GET."""
         query = urlencode([(name, value) for name in parameters for value in parameters.all(name)])
         if len(query) > MAX_LOCATION:
-            query = urlencode({TRANSACTION: await self._wait(call, kept)})
+            query = urlencode({TRANSACTION: await self._wait(call, msgspec.structs.replace(kept, before=None))})
         return self._pages.see_other(f"/authorize?{query}")
 
 
-def _unfit(request: AuthorizationRequest, session: SessionView | None, since: int | None, now: int) -> Problem | None:
-    """Why the session does not do for the request; None when it does.
+def sign_in_of(session: SessionView) -> str:
+    """What tells a sign-in from the ones before it in the same session."""
+    return f"{session.id} {session.signed_in_at}"
 
-    After a sign-in for this very request, prompt and max_age are satisfied.
+
+def _is_for(kept: Kept, session: SessionView, since: int, now: int) -> bool:
+    """Whether somebody signed in for this very request, after it began to wait.
+
+    The moments alone do not tell: one from before the clock was set back looks later.
     """
+    return kept.before is not None and sign_in_of(session) != kept.before and since <= session.signed_in_at <= now
+
+
+def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int, *, fresh: bool) -> Problem | None:
+    """Why the session does not do for the request; None when it does. One that is ``fresh`` satisfies prompt and max_age."""
     if session is None:
         return LoginRequired("nobody is signed in")
-    fresh = since is not None and session.signed_in_at >= since
     if not fresh and ("login" in request.prompt or "select_account" in request.prompt):
         return LoginRequired("the person must sign in again")
-    if not fresh and request.max_age is not None and now - session.signed_in_at > request.max_age * SECOND:
+    if not fresh and request.max_age is not None and not 0 <= now - session.signed_in_at <= request.max_age * SECOND:
         return LoginRequired("the last sign-in is too long ago")
     if request.wanted_subject not in {None, session.subject}:
         return LoginRequired("somebody else is signed in")

@@ -60,10 +60,14 @@ class Spent(InvalidRequestUri):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request with what it came from: the digests (hex) of rows that the code uses up."""
+    """A request with what it came from: the digests (hex) of rows that the code uses up.
+
+    ``before`` is the sign-in that was there when it began to wait for another, "" for none. None: it does not, or nobody knows.
+    """
 
     request: AuthorizationRequest
     uses: tuple[str, ...] = ()
+    before: str | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,11 +106,11 @@ class WaitingRequests:
         """The waiting request of a handle, None when it is unknown, used or too old."""
         if self._host.handles.node_of(handle, kind) is None:
             return None
-        return await self._host.db.read(self._find, handle, self._host.clock.now())
+        return await self._host.db.read(self._find, handle)
 
     async def latest_consent(self, session_id: str) -> Waiting | None:
         """The newest request that waits for the consent of a session."""
-        return await self._host.db.read(self._latest, session_id, self._host.clock.now())
+        return await self._host.db.read(self._latest, session_id)
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
@@ -127,12 +131,12 @@ class WaitingRequests:
             used_at=None,
         )
 
-    def _find(self, tx: Tx, handle: str, now: int) -> Waiting | None:
+    def _find(self, tx: Tx, handle: str) -> Waiting | None:
         row = tx.one(_BY_DIGEST, handle=sha256(handle.encode()).digest())
-        return _waiting(row) if row is not None and row.used_at is None and row.expires_at > now else None
+        return _waiting(row) if row is not None and row.used_at is None and row.expires_at > tx.now else None
 
-    def _latest(self, tx: Tx, session_id: str, now: int) -> Waiting | None:
-        row = tx.one(_LATEST_OF, session=session_id, after=now)
+    def _latest(self, tx: Tx, session_id: str) -> Waiting | None:
+        row = tx.one(_LATEST_OF, session=session_id, after=tx.now)
         return _waiting(row) if row is not None else None
 
 

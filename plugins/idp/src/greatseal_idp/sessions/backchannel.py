@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
@@ -38,10 +38,12 @@ AT_ONCE = 32
 BATCH = 500
 
 QUEUE = insert(t.notification).values({column.name: param(column.name) for column in t.notification.columns})
-DUE = select(t.notification.c.id).where(t.notification.c.due_at <= param("now")).order_by(t.notification.c.due_at).limit(BATCH)
+_is_due = or_(t.notification.c.due_at <= param("now"), t.notification.c.due_at > param("latest"))
+"""No attempt is put off further than the last of RETRIES: what seems to be was put off by a clock that was ahead."""
+DUE = select(t.notification.c.id).where(_is_due).order_by(t.notification.c.due_at).limit(BATCH)
 CLAIM = (
     update(t.notification)
-    .where(t.notification.c.id == param("key"), t.notification.c.due_at <= param("now"))
+    .where(t.notification.c.id == param("key"), _is_due)
     .values(attempts=t.notification.c.attempts + 1, due_at=param("lease_until"))
     .returning(*t.notification.columns)
 )
@@ -77,7 +79,7 @@ class Backchannel:
 
     async def deliver(self) -> None:
         """Deliver all that is due, concurrently: after a logout, and in a job for retries and for what a crash left behind."""
-        while due := await self._host.db.read(_due, self._host.clock.now()):
+        while due := await self._host.db.read(_due):
             claimed = await asyncio.gather(*(self._deliver_one(id) for id in due))
             if not any(claimed):
                 return
@@ -126,12 +128,12 @@ class Backchannel:
         return self._host.optional_service(RESOLVER) or SystemResolver()
 
 
-def _due(tx: Tx, now: int) -> list[str]:
-    return [row.id for row in tx.all(DUE, now=now)]
+def _due(tx: Tx) -> list[str]:
+    return [row.id for row in tx.all(DUE, now=tx.now, latest=tx.now + RETRIES[-1])]
 
 
 def _claim(tx: Tx, id: str) -> Row | None:
-    return tx.one(CLAIM, key=id, now=tx.now, lease_until=tx.now + LEASE)
+    return tx.one(CLAIM, key=id, now=tx.now, latest=tx.now + RETRIES[-1], lease_until=tx.now + LEASE)
 
 
 def _done(tx: Tx, id: str) -> None:

@@ -105,7 +105,7 @@ class SessionStore:
         if await self._is_superseded(session):
             await self._host.db.write(self._end_superseded, session)
             return None
-        if now - session.last_seen_at >= TOUCH_EVERY:
+        if is_stale(session.last_seen_at, now):
             await self._host.db.write(_touch, id)
         return session
 
@@ -221,6 +221,11 @@ class SessionStore:
             self._ids.popitem(last=False)
 
 
+def is_stale(last_seen_at: int, now: int) -> bool:
+    """Whether the time of the last request is to be written; also one that lies ahead, or the session would end idle too late."""
+    return not 0 <= now - last_seen_at < TOUCH_EVERY
+
+
 def _find(tx: Tx, digest: bytes) -> str | None:
     row = tx.one(BY_DIGEST, digest=digest)
     return row.id if row is not None else None
@@ -228,7 +233,7 @@ def _find(tx: Tx, digest: bytes) -> str | None:
 
 def _touch(tx: Tx, id: str) -> None:
     row = tx.one(BY_ID, id=id)
-    if row is not None and tx.now - row.last_seen_at >= TOUCH_EVERY:
+    if row is not None and is_stale(row.last_seen_at, tx.now):
         tx.put(t.SESSION, id, last_seen_at=tx.now)
 
 

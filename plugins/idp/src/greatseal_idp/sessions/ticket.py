@@ -47,7 +47,7 @@ class Tickets:
         if content is None:
             return None
         sealed = msgspec.json.decode(content, type=_Sealed)
-        return sealed.ticket if self._host.clock.now() < sealed.until else None
+        return sealed.ticket if 0 < sealed.until - self._host.clock.now() <= SECONDS * 1_000_000 else None
 
     def cleared(self, call: Call) -> tuple[tuple[str, str], ...]:
         """The header that takes it away, where the call brought one."""

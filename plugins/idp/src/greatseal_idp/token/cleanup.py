@@ -39,7 +39,7 @@ class Cleanup:
 
     async def run(self) -> None:
         """Delete expired codes, and families that ended."""
-        now = self._host.clock.now()
+        now = self._host.clock.passed()
         for statement, before in ((_CODES, now - self._kept), (_ENDED, now), (_REVOKED, now - self._kept)):
             while await self._host.db.write(_bite, statement, before) == BITE:
                 pass

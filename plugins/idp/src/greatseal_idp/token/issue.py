@@ -21,6 +21,7 @@ from greatseal_idp.claims import Claims
 from greatseal_idp.sealing import Envelopes
 from greatseal_idp.settings import TokenSettings
 from greatseal_idp.signing import Signing
+from greatseal_idp.token.revoked import Revocations
 
 SECOND = 1_000_000
 OPAQUE = "at"
@@ -56,8 +57,9 @@ class OpaqueTokens:
 class Issuer:
     """Makes tokens. Whatever was to be committed is committed."""
 
-    def __init__(self, host: Host, signing: Signing, claims: Claims) -> None:
+    def __init__(self, host: Host, signing: Signing, claims: Claims, revocations: Revocations) -> None:
         settings = host.settings(TokenSettings)
+        self._revocations = revocations
         self._host = host
         self._signing = signing
         self._claims = claims
@@ -69,7 +71,9 @@ class Issuer:
 
     async def response(self, client: Client, granted: Granted) -> dict[str, Any]:
         """The members of a token response (RFC 6749 s5.1)."""
-        now = self._host.clock.now() // SECOND
+        moment = self._host.clock.now()
+        self._revocations.issued(moment)
+        now = moment // SECOND
         claims = self._access_claims(granted, now)
         if granted.authentication is not None and "groups" in granted.scopes:
             claims |= await self._claims.of(granted.subject, (), ("groups",))

@@ -18,9 +18,9 @@ KIND = t.revoked.name
 SLACK = 600_000_000
 """Microseconds: a token that is being signed while its family is revoked is issued a moment later."""
 
-_ALL = select(t.revoked).where(t.revoked.c.until > param("now"))
+_ALL = select(t.revoked)
 _INSERT = insert_new(t.revoked)
-_FORGET = delete(t.revoked).where(t.revoked.c.until <= param("now"))
+_FORGET = delete(t.revoked).where(t.revoked.c.until <= param("passed"))
 
 
 class Revocations:
@@ -30,15 +30,20 @@ class Revocations:
         self._host = host
         self._ttl = host.settings(TokenSettings).access_token_ttl * 1_000_000
         self._until: dict[str, int] = {}
+        self._latest = 0
         self._wanted, self._read = 1, 0
         self._reading = asyncio.Lock()
         host.changes.subscribe(KIND, self._heard)
 
     def revoke(self, tx: Tx, kind: Kind, value: str, until: int | None = None) -> None:
         """Revoke; ``until`` (microseconds) is when the last token of it expires, by default that of one issued now."""
-        until = tx.now + self._ttl + SLACK if until is None else until
+        until = max(tx.now, self._latest) + self._ttl + SLACK if until is None else until
         tx.run(_INSERT, kind=kind, value=value, until=until)
         tx.changed(KIND, f"{kind} {value} {until}")
+
+    def issued(self, moment: int) -> None:
+        """A token was issued: what is revoked stays so until the latest has expired, also when the clock was ahead and is put right."""
+        self._latest = max(self._latest, moment)
 
     async def load(self) -> None:
         """Read the set once; later changes are told. Called before it is looked at, and free when it was read."""
@@ -57,9 +62,9 @@ class Revocations:
 
     async def forget(self) -> None:
         """For a job: what cannot matter any more leaves the table and the memory."""
-        await self._host.db.write(_forget)
-        now = self._host.clock.now()
-        for key in [key for key, until in self._until.items() if until <= now]:
+        passed = self._host.clock.passed()
+        await self._host.db.write(_forget, passed)
+        for key in [key for key, until in self._until.items() if until <= passed]:
             del self._until[key]
 
     def _heard(self, id: str) -> None:
@@ -73,9 +78,9 @@ class Revocations:
 
 @scan
 def _live(tx: Tx) -> list[Row]:
-    return tx.all(_ALL, now=tx.now)
+    return tx.all(_ALL)
 
 
 @scan
-def _forget(tx: Tx) -> None:
-    tx.run(_FORGET, now=tx.now)
+def _forget(tx: Tx, passed: int) -> None:
+    tx.run(_FORGET, passed=passed)
