@@ -59,11 +59,12 @@ async def test_an_onion_name_that_nothing_here_can_prove_is_refused(start_servic
 
 async def test_times_that_the_ca_cannot_grant_are_refused_with_the_order(start_service):
     clock = FakeClock(int(time.time()) * 1_000_000)
-    ca, profiles = {"ca_validity_years": 1}, {"default": {}, "long": {"validity_days": 3650}}
+    ca, profiles = {"ca_validity_years": 1}, {"default": {}, "long": {"validity_days": 365}}
     async with acme_site(start_service, clock=clock, ca=ca, profiles=profiles) as site:
+        clock.advance(100 * 86_400)
         client, now = await site.client(), datetime.fromtimestamp(clock.now() / 1_000_000, UTC)
-        beyond = await client.order("a.localhost", profile="long", notAfter=rfc3339(now + timedelta(days=400)))
-        within = await client.order("a.localhost", profile="long", notAfter=rfc3339(now + timedelta(days=300)))
+        beyond = await client.order("a.localhost", profile="long", notAfter=rfc3339(now + timedelta(days=300)))
+        within = await client.order("a.localhost", profile="long", notAfter=rfc3339(now + timedelta(days=200)))
         late = await client.order("a.localhost", notBefore=rfc3339(now + timedelta(days=91)))
 
     assert (beyond.status, beyond.error) == (late.status, late.error) == (400, "malformed")

@@ -203,6 +203,107 @@ def test_check_config_tells_three_problems_at_once(config):
     assert len(complaints(result)) == 3
 
 
+MISTAKEN = """
+[plugins]
+enabled = ["ca", "acme", "resolver", "idp", "users-file", "htp-01", "pam"]
+sets = ["cas"]
+
+[server]
+base_url = "https://id.example.org/"
+listen = "8080"
+tls_cert_file = "{folder}/absent.pem"
+tls_key_file = "{folder}/tls.key"
+trusted_proxies = ["10.0.0.0/99"]
+auth_rate_limit = "many"
+lisen = "127.0.0.1:8080"
+tls = "self"
+state_dir = "{folder}/file/state"
+gssapi = {{ keytab_file = "x" }}
+
+[database]
+url = "mysql://x"
+
+[databse]
+
+[oauth]
+allow_private_jwks_hosts = true
+
+[pam]
+service = "greatseal"
+
+[cluster]
+node_id = "UPPER"
+
+[users]
+file = "{folder}/users.toml"
+
+[[rbac.role]]
+name = "administrator"
+permissions = ["client:read"]
+
+[[rbac.role]]
+name = "operator"
+permission = ["*"]
+
+[ca]
+key_type = "dsa"
+key_file = "{folder}/ca.key"
+cert_file = "{folder}/ca.pem"
+
+[profiles.web]
+issue_as = "mtc"
+validity_days = 36500
+"""
+FOUND = [
+    "[plugins] sets: 'cas' is not an installed bundle; did you mean 'ca'?",
+    "[plugins] enabled: 'htp-01' is not installed; did you mean 'http-01'?",
+    "[plugins] enabled: 'pam' is planned, not built yet",
+    "[server] lisen: unknown key; did you mean 'listen'?",
+    "[oauth] allow_private_jwks_hosts: unknown key; it belongs to the plugin 'client-auth-jwt', which is not enabled",
+    "[server] tls: planned, not built yet; leave it out",
+    "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet",
+    "[databse]: unknown section; did you mean 'database'?",
+    "[pam]: planned, not built yet (plugin 'pam'); leave it out",
+    "[[rbac.role]] #2 permission: unknown key; did you mean 'permissions'?",
+    "[server] auth_rate_limit: expected an integer, got a string",
+    "[ca] key_type: 'dsa' is none of ec:P-256",
+    "[server] base_url: 'https://id.example.org/': expected no query",
+    "[cluster] node_id: 'UPPER': expected",
+    "[database] url begins with 'mysql'",
+    "[server] listen = '8080': expected host:port",
+    "[server] {folder}/absent.pem: the TLS file cannot be read",
+    "[server] {folder}/tls.key: others than its owner may read or change the TLS key",
+    "[server] trusted_proxies: ",
+    "[users] file: {folder}/users.toml: ",
+    "[[rbac.role]] 'administrator': permissions: no enabled plugin knows 'client:read'; did you mean 'clients:read'?",
+    "[ca] default: {folder}/ca.pem is there without {folder}/ca.key",
+    "[profiles.web] issue_as: no enabled plugin issues 'mtc'",
+    "[profiles.web] validity_days: 36500 days are more than the 3650 that CA 'default' lives",
+    "plugin 'acme' has no challenge type to offer",
+    "{folder}/file/state: the state folder cannot be used: {folder}/file is no folder",
+]
+
+
+def test_every_kind_of_mistake_is_in_one_report_which_a_start_gives_too(tmp_path):
+    path = tmp_path / "greatseal.toml"
+    path.write_text(MISTAKEN.format(folder=tmp_path))
+    for name, mode in (("file", 0o600), ("tls.key", 0o644), ("ca.pem", 0o600)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "users.toml").write_text("[[user]\n")
+    before = sorted(tmp_path.iterdir())
+
+    checked, served = run("check-config", "-c", path), run("serve", "-c", path)
+
+    assert (checked.returncode, served.returncode) == (2, 2)
+    assert complaints(checked) == complaints(served)
+    told = [line.removeprefix("greatseal: ") for line in complaints(checked)]
+    wanted = [one.format(folder=tmp_path) for one in FOUND]
+    assert [one for one in wanted if not any(line.startswith(one) for line in told)] == []
+    assert [line for line in told if not any(line.startswith(one) for one in wanted)] == []
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_check_config_changes_nothing(config, tmp_path):
     result = run("check-config", "-c", config())
 

@@ -181,7 +181,7 @@ def migrate(path: Path) -> None:
 @_one_line_each
 def doctor(path: Path) -> None:
     """Try database, keys, DNS and whatever else the plugins check, and say what is wrong. Beside a service it changes nothing."""
-    healthy = _run(_doctor(_kernel(path)))
+    healthy = _run(_doctor(_kernel(path, serving=True)))
     sys.exit(0 if healthy else 1)
 
 

@@ -180,7 +180,7 @@ class Host(Protocol):
 
     @property
     def keys(self) -> Keys:
-        """Key rings and sealing, usable from the first lifespan on."""
+        """Key rings and sealing, usable from the first lifespan on; ``from_file`` in every hook."""
 
     @property
     def changes(self) -> Changes:

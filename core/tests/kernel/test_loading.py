@@ -52,6 +52,40 @@ def test_two_distributions_with_one_feature_are_both_named(site):
     assert "greatseal-a 1.0 and greatseal-b 1.0; uninstall one" in problem
 
 
+def test_two_bundles_of_one_name_are_both_named(site):
+    install(site, "greatseal-a", "Plugin = ()\n", feature="same", group="greatseal.sets")
+    install(site, "greatseal-b", "Plugin = ()\n", feature="same", group="greatseal.sets")
+
+    assert problems({"plugins": {"sets": ["same"]}}) == [
+        "bundle 'same' is provided by greatseal-a 1.0 and greatseal-b 1.0; uninstall one of them"
+    ]
+
+
+def test_a_bundle_that_is_none_names_its_distribution(site):
+    install(site, "greatseal-a", "import no_such_module_at_all\n", feature="absent", group="greatseal.sets")
+    install(site, "greatseal-b", "Plugin = 3\n", feature="three", group="greatseal.sets")
+
+    absent, three, twice = problems({"plugins": {"sets": ["absent", "three", "three"]}})[:3]
+
+    assert "bundle 'absent' of greatseal-a 1.0 cannot be imported: ModuleNotFoundError" in absent
+    assert three == "bundle 'three' of greatseal-b 1.0 is no list of feature ids; greatseal_b:Plugin must be one"
+    assert three == twice
+
+
+def test_a_plugin_that_is_planned_is_called_so(site):
+    assert problems({"plugins": {"enabled": ["pam"]}}) == ["[plugins] enabled: 'pam' is planned, not built yet; take the name out"]
+
+
+def test_settings_that_fail_name_the_plugin(site):
+    install(
+        site,
+        "greatseal-odd",
+        "from greatseal import hookimpl\nclass Plugin:\n    @hookimpl\n    def settings(self): raise ValueError('oh')\n",
+    )
+
+    assert problems({"plugins": {"enabled": ["odd"]}}) == ["plugin 'odd': hook settings failed: ValueError: oh"]
+
+
 def test_a_plugin_that_cannot_be_imported_names_its_distribution(site):
     install(site, "greatseal-bad-one", "import no_such_module_at_all\n")
 

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from sqlalchemy import select
 
 from greatseal.api.problems import StartProblem
-from greatseal.testing.service import document, serve
+from greatseal.testing.service import Kernel, document, serve
 from greatseal.testing.store import audit, key
 from greatseal_ca import tables
 
@@ -193,9 +193,9 @@ def brought(tmp_path) -> Ca:
 
 
 async def refusal(config) -> str:
+    """What stops the start, and check-config says the same before anything is opened."""
     with pytest.raises(StartProblem) as refused:
-        async with serve(config):
-            pass
+        Kernel(config)
     (message,) = refused.value.messages
     assert message.startswith("[ca] default: ")
     assert "\n" not in message
@@ -229,13 +229,29 @@ async def test_a_root_that_is_brought_may_lack_key_usage_and_an_issuing_ca_may_n
 
 
 async def test_a_brought_ca_certifies_and_the_leaf_lies_within_its_life(open_desk, brought, tmp_path):
-    brought.issuing = brought.certificate("issuing", "root", days=(-1, 10))
+    brought.issuing = brought.certificate("issuing", "root", days=(-90, 10))
     brought.write(brought.issuing, brought.root)
     desk = await open_desk(ca=brought.config(tmp_path)["ca"])
     leaf = await desk.leaf("a.example.com")
 
     leaf.verify_directly_issued_by(brought.issuing)
     assert leaf.not_valid_after_utc == brought.issuing.not_valid_after_utc
+
+
+async def test_a_brought_ca_that_never_lived_long_enough_is_refused(tmp_path, brought):
+    brought.write(brought.certificate("issuing", "root", days=(-1, 10)), brought.root)
+
+    with pytest.raises(StartProblem, match=r"^\[ca\] validity_days: 90 days are more than the 1[01] that CA 'default' lives"):
+        Kernel(brought.config(tmp_path))
+
+
+async def test_a_ca_that_ends_before_its_certificates_would_is_told_in_the_log(tmp_path, brought, capfd):
+    brought.write(brought.certificate("issuing", "root", days=(-90, 10)), brought.root)
+
+    async with serve(brought.config(tmp_path)):
+        pass
+
+    assert "certificates end with their CA; renew it" in "".join(capfd.readouterr())
 
 
 async def test_files_that_are_absent_are_made(tmp_path):

@@ -95,3 +95,41 @@ def test_a_ca_without_a_profile_is_named(tmp_path):
     cas = [{"id": "one", "is_default": True}, {"id": "two"}]
 
     assert "[ca] two: no profile is for this CA" in one(tmp_path, ca=cas, profiles={"p": {"ca_ids": ["one"]}})
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"ca": {"validity_days": 3651}},
+            "[ca] validity_days: 3651 days are more than the 3650 that CA 'default' lives; certificates end with their CA, so give 3650",
+        ),
+        ({"ca": {"ca_validity_years": 1}, "profiles": {"p": {"validity_days": 366}}}, "[profiles.p] validity_days: 366 days are more than"),
+    ],
+)
+def test_certificates_that_could_never_live_as_long_as_they_should_are_named(tmp_path, sections, message):
+    assert one(tmp_path, **sections).startswith(message)
+
+
+def test_certificates_that_live_as_long_as_their_ca_or_are_cut_anyway_are_right(tmp_path):
+    Kernel(document(tmp_path, ["ca"], ca={"ca_validity_years": 1, "validity_days": 365}))
+    Kernel(document(tmp_path, ["ca"], ca={"ca_validity_years": 1, "validity_days": 366, "enforce_validity_cap": True}))
+
+
+def test_files_of_a_ca_that_cannot_be_made_are_named_and_no_folder_is_made(tmp_path):
+    (tmp_path / "file").touch()
+
+    wrong = one(tmp_path, ca={"key_file": f"{tmp_path}/file/ca.key", "cert_file": f"{tmp_path}/new/ca.pem"})
+
+    assert wrong == f"[ca] default: {tmp_path}/file/ca.key and {tmp_path}/new/ca.pem cannot be made: {tmp_path}/file is no folder"
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_hangs_on_a_value_that_is_wrong_is_not_told(tmp_path):
+    """Nobody knows how the second CA is called, nor which is the default."""
+    cas = [{"id": "one", "is_default": "yes"}, {"id": 2}]
+
+    assert report(tmp_path, ca=cas, profiles={"p": {"ca_ids": ["two"]}}) == (
+        "[[ca]] #1 is_default: expected true or false, got a string",
+        "[[ca]] #2 id: expected a string, got an integer",
+    )

@@ -130,13 +130,16 @@ def test_a_file_that_cannot_be_made_stops_the_start(tmp_path):
 
     with pytest.raises(StartProblem, match=r"users\.toml"):
         UsersFile(tmp_path / "state" / "users.toml", Log()).open()
+    (foreseen,) = UsersFile(tmp_path / "state" / "users.toml", Log()).problems()
+    assert foreseen == f"[users] file: {tmp_path}/state/users.toml cannot be made: {tmp_path}/state is no folder"
 
 
 def test_a_file_that_everybody_reads_stops_the_start(path):
     path.chmod(0o644)
 
-    with pytest.raises(StartProblem, match="chmod 600"):
+    with pytest.raises(StartProblem, match="chmod 600") as caught:
         UsersFile(path, Log()).open()
+    assert UsersFile(path, Log()).problems() == list(caught.value.messages)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +165,7 @@ def test_what_is_wrong_is_named(tmp_path, text, reason):
     (message,) = caught.value.messages
     assert reason in message
     assert str(path) in message
+    assert UsersFile(path, Log()).problems() == [message]
 
 
 @pytest.fixture

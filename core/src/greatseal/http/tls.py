@@ -2,21 +2,16 @@
 
 import ssl
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 from greatseal.http.sockets import ListenProblem
 
 
 def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
-    """TLS 1.2 or newer with a PEM chain and its key. Raises ListenProblem: the key is accepted, and others may not read it."""
-    for path in (cert_file, key_file):
-        try:
-            with path.open("rb"):
-                pass
-        except OSError as error:
-            raise ListenProblem(f"{path}: the TLS file cannot be read: {error.strerror}") from None
-    if key_file.stat().st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise ListenProblem(f"{key_file}: others than its owner may read or change the TLS key; run chmod 0600 {key_file}")
+    """TLS 1.2 or newer with a PEM chain and its key, which is accepted and nobody else's to read. Raises ListenProblem with all faults."""
+    if problems := [problem for problem in (_unreadable(cert_file), _unreadable(key_file), _too_open(key_file)) if problem]:
+        raise ListenProblem(*problems)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -39,3 +34,37 @@ def _check_key(cert_file: Path) -> None:
         accept_public_key(x509.load_pem_x509_certificates(cert_file.read_bytes())[0].public_key())
     except ValueError as error:
         raise ListenProblem(f"{cert_file}: the key of the certificate is not accepted: {error}") from None
+
+
+def lifetime_problem(cert_file: Path, now: int) -> str | None:
+    """Why no client takes the certificate at that moment (microseconds); None also where it cannot be read."""
+    from cryptography import x509  # only those pay for it who serve TLS
+
+    try:
+        own, *_ = x509.load_pem_x509_certificates(cert_file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    moment = datetime.fromtimestamp(now // 1_000_000, UTC)
+    if own.not_valid_after_utc < moment:
+        return f"{cert_file}: the TLS certificate expired on {own.not_valid_after_utc:%Y-%m-%d}; renew it"
+    if own.not_valid_before_utc > moment:
+        return f"{cert_file}: the TLS certificate is valid from {own.not_valid_before_utc:%Y-%m-%d} on; check the clock"
+    return None
+
+
+def _unreadable(path: Path) -> str | None:
+    try:
+        with path.open("rb"):
+            return None
+    except OSError as error:
+        return f"{path}: the TLS file cannot be read: {error.strerror}"
+
+
+def _too_open(key_file: Path) -> str | None:
+    try:
+        mode = key_file.stat().st_mode
+    except OSError:
+        return None  # it cannot be read either
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        return f"{key_file}: others than its owner may read or change the TLS key; run chmod 0600 {key_file}"
+    return None

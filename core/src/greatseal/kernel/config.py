@@ -29,7 +29,10 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 class Bound:
-    """The settings of all plugins, decoded. Where a value is wrong they hold the rest, so that the rest can be checked too."""
+    """The settings of all plugins, decoded. Where a value is wrong they hold the rest, so that the rest can be checked too.
+
+    A Struct that cannot be made is missing, and asking for it raises KeyError.
+    """
 
     def __init__(self) -> None:
         self.tables: dict[type, msgspec.Struct] = {}
@@ -117,11 +120,13 @@ class Binder:
             outer = document.get(section.removesuffix(".*"), {})
             inner = {key: value for key, value in outer.items() if isinstance(value, dict)} if isinstance(outer, dict) else {}
             made = {key: self._decode(Place.of(f"{section[:-1]}{dotted(key)}"), value, declaration, seen) for key, value in inner.items()}
-            bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
+            if None not in made.values():  # else nobody can tell which there are
+                bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
         elif section.endswith("[]"):
             tables = _tables(section.removesuffix("[]"), document.get(section.removesuffix("[]"), {}))
             decoded = [self._decode(place, item, declaration, seen) for place, item in tables]
-            bound.repeated[struct] = [item for item in decoded if item is not None]
+            if None not in decoded:
+                bound.repeated[struct] = [item for item in decoded if item is not None]
         else:
             value = document.get(section)
             required = any(field.required for field in msgspec.structs.fields(struct))

@@ -1,31 +1,28 @@
 """Assembly: from a configuration document to a kernel whose registries are frozen."""
 
-import ssl
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from greatseal import __version__
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Schema, Welcome
-from greatseal.api.http import AuthScheme, Discovery, ListenerName, Permission, Route
+from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock, look
-from greatseal.db.config import DatabaseConfig, check_url
+from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
-from greatseal.http.connection import TrustedProxies
 from greatseal.http.dispatch import check_routes
-from greatseal.http.sockets import ListenerConfig, check_address
-from greatseal.http.tls import tls_context
-from greatseal.kernel import settings
+from greatseal.kernel import settings, soundness
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
 from greatseal.kernel.config import Binder, Bound, Document
+from greatseal.kernel.folders import FALLBACK, state_folder
 from greatseal.kernel.health import Health
 from greatseal.kernel.hooks import Hooks
 from greatseal.kernel.jobs import Jobs
@@ -33,10 +30,11 @@ from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.plugin_host import PluginHost, Store
 from greatseal.kernel.registry import POINTS, Registry
+from greatseal.kernel.report import Report
 from greatseal.kernel.scripts import ScriptRunner
 from greatseal.kernel.services import start_order
 from greatseal.kernel.strikes import StrikesImpl, forget_expired
-from greatseal.kernel.urls import base_and_issuer, state_folder
+from greatseal.kernel.urls import base_and_issuer
 
 CORE = (
     Owns("server", settings.Server),
@@ -51,38 +49,28 @@ CORE = (
 class Kernel:
     """One service: its plugins, settings, services, components and routes. Nothing runs and nothing is written yet.
 
-    Raises StartProblem with every problem that was found. Who will not serve need not be able to read the TLS files.
+    Raises StartProblem with every problem that was found. Who will not serve need not be able to read the files of the service.
     """
 
     def __init__(self, document: Document, *, clock: Clock | None = None, serving: bool = True) -> None:
         self._serving = serving
+        self._report = Report()
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(plugin="core")
         self.clock: Clock = clock or SystemClock()
         self.hooks = Hooks()
         self.plugins: dict[str, Loaded] = {}
         self.binder = Binder()
-        problems = self._load(document)
+        self._load(document)
         self.bound: Bound = self.binder.bind(document)
-        problems += self.binder.problems
-        self.server = self._core(settings.Server)
-        self.database = self._core(DatabaseConfig)
-        self.cluster = self._core(settings.Cluster)
-        self.base_url, self.issuer, wrong = base_and_issuer(self.server)
-        if not self.base_url and not {("server", "base_url"), ("server", "issuer")}.isdisjoint(self.binder.refused):
-            wrong = []  # it is there, and the report says already what is wrong with it
-        mislabelled = _cluster_problems(self.cluster)
-        problems += [*wrong, *mislabelled, *self._database_problems(), *self._listener_problems()]
-        self.node_id = settings.Cluster().node_id if mislabelled else self.cluster.node_id
-        self.state_dir: Path = state_folder(self.database.url)
+        self._report.add(self.binder.problems)
+        self._report.refused(self.binder.refused)
+        self._read_core()
         self._tools()
         hosts = {name: PluginHost(self, name, plugin) for name, plugin in self.hooks.instances.items()}
-        problems += self._find_services(hosts, sound=not problems)
-        if problems:
-            raise StartProblem(*problems)
+        self.order = self._find_services(hosts)
         self.hosts = {name: hosts[name] for name in self.order}
-        problems = self._assemble()
-        if problems:
-            raise StartProblem(*problems)
+        self._assemble()
+        self._report.settle()
 
     def service(self, key: ServiceKey[Any]) -> object:
         """The service, made at its first use. Raises KeyError when nobody provides it."""
@@ -136,94 +124,84 @@ class Kernel:
         self.registry = Registry()
         self._factories: dict[ServiceKey[Any], Any] = {}
         self._made: dict[ServiceKey[Any], object] = {}
+        self._unanswered: set[str] = set()
 
-    def _database_problems(self) -> list[str]:
-        try:
-            check_url(self.database.url)
-        except StartProblem as problem:
-            return list(problem.messages)
-        return []
+    def _read_core(self) -> None:
+        """The kernel's own sections, with defaults where a value is wrong."""
+        report, refused = self._report, self.binder.refused
+        self.server = self._core(settings.Server)
+        self.database = self._core(DatabaseConfig)
+        self.cluster = self._core(settings.Cluster)
+        self.base_url, self.issuer, misspelt = base_and_issuer(self.server)
+        if self.base_url or {("server", "base_url"), ("server", "issuer")}.isdisjoint(refused):
+            report.add(misspelt)  # else it is there, and the report says already what is wrong with it
+        mislabelled = soundness.cluster_problems(self.cluster)
+        report.add(mislabelled)
+        self.node_id = settings.Cluster().node_id if mislabelled else self.cluster.node_id
+        unreachable = soundness.database_problems(self.database)
+        report.add(unreachable)
+        self.listeners, wrong = soundness.listeners(self.server, self.admin(), refused, tls=self._serving, now=self.clock.now())
+        report.add(wrong)
+        self.state_dir = FALLBACK
+        database = None if unreachable or ("database", "url") in refused or DatabaseConfig not in self.bound.tables else self.database
+        if self.server.state_dir or (database and self.base_url):  # else nobody can tell which folder it is
+            self.state_dir, homeless = state_folder(self.server, self.database.url, self.base_url)
+            if self._serving:
+                report.add_of_settings(homeless or soundness.file_problems(self.state_dir, database, self.cluster))
 
-    def _listener_problems(self) -> list[str]:
-        """What is wrong with addresses, TLS files and proxies, so that check-config knows it too."""
-        self.listeners: list[ListenerConfig] = []
-        problems: list[str] = []
-        sections: list[tuple[ListenerName, str, settings.Server | settings.Admin]] = [("main", "server", self.server)]
-        if admin := self.admin():
-            sections.append(("admin", "admin", admin))
-            if admin.listen == self.server.listen and not admin.listen.endswith(":0"):
-                problems.append(f"[admin] listen: {admin.listen!r} is the address of [server] listen; choose another")
-        for name, section, chosen in sections:
-            try:
-                check_address(ListenerConfig(name, chosen.listen))
-            except StartProblem as problem:
-                problems += problem.messages
-            try:
-                self.listeners.append(ListenerConfig(name, chosen.listen, self._tls(section, chosen)))
-            except StartProblem as problem:
-                problems += [f"[{section}] {message}" for message in problem.messages]
-        try:
-            TrustedProxies(self.server.trusted_proxies)
-        except ValueError as error:
-            problems.append(f"[server] trusted_proxies: {error}; expected networks such as 10.0.0.0/8, or unix")
-        return problems
-
-    def _tls(self, section: str, chosen: settings.Server | settings.Admin) -> ssl.SSLContext | None:
-        cert, key = chosen.tls_cert_file, chosen.tls_key_file
-        if not {(section, "tls_cert_file"), (section, "tls_key_file")}.isdisjoint(self.binder.refused):
-            return None
-        if (cert is None) != (key is None):
-            raise StartProblem("tls_cert_file and tls_key_file: give both or none")
-        return tls_context(cert, key) if cert and key and self._serving else None
-
-    def _load(self, document: Document) -> list[str]:
+    def _load(self, document: Document) -> None:
         self.binder.declare("core", CORE)
         chosen = document.get("plugins", {})
         names = {key: _names(chosen.get(key) if isinstance(chosen, Mapping) else None) for key in ("enabled", "sets")}
         features, problems = features_of(names["enabled"], names["sets"])
         loaded, wrong = load(features)
-        problems += wrong
+        self._report.add([*problems, *wrong])
         for plugin in loaded:
             if problem := self.hooks.register(plugin):
-                problems.append(problem)
+                self._report.add([problem])
                 continue
             self.plugins[plugin.feature] = plugin
-            self.binder.declare(plugin.feature, self.hooks.collect(plugin.feature, "settings"))
-        return problems
+            try:
+                self.binder.declare(plugin.feature, self.hooks.collect(plugin.feature, "settings"))
+            except Exception as error:  # noqa: BLE001  # whatever a third party's hook raises must name its distribution
+                self._report.add_failure(plugin.feature, "settings", error)
 
     def _core(self, struct: type[Any]) -> Any:
         """The Struct of a core section; its defaults where the section itself had a problem that is already in the report."""
         return self.bound.tables.get(struct) or struct()
 
-    def _find_services(self, hosts: Mapping[str, PluginHost], *, sound: bool) -> list[str]:
-        problems: list[str] = []
+    def _find_services(self, hosts: Mapping[str, PluginHost]) -> list[str]:
+        """Who provides what; returns the features in the order of the start."""
         provided: dict[str, str] = {}
         silent = False
         for feature, host in hosts.items():
             try:
                 found = self.hooks.services(feature, host)
-            except Exception as error:
-                if sound:
-                    raise StartProblem(_failed(feature, "services", error)) from error
+            except Exception as error:  # noqa: BLE001  # as above
+                self._report.add_failure(feature, "services", error)
                 silent = True
                 continue
             for key, factory in found.items():
                 first = provided.setdefault(key.name, feature)
                 if first != feature:
-                    problems.append(
-                        f"the service {key.name!r} comes from plugin {first!r} and from plugin {feature!r}; disable one of them"
+                    self._report.add(
+                        [f"the service {key.name!r} comes from plugin {first!r} and from plugin {feature!r}; disable one of them"]
                     )
                 self._factories[key] = factory
-        self.order, wrong = start_order(self.hooks.instances, provided)
+        order, wrong = start_order(self.hooks.instances, provided)
         # Who provides what cannot be told while a plugin did not say.
-        return problems if silent else problems + wrong
+        self._report.add([] if silent else wrong)
+        return order
 
-    def _assemble(self) -> list[str]:
-        problems: list[str] = []
+    def _assemble(self) -> None:
+        """Collect what the plugins bring. It goes on after a mistake: hooks that cannot answer then are passed over, and so is what only
+        they could tell."""
         for point in POINTS:
             for feature, component in self._collect(point.hook):
                 if problem := self.registry.add(point, component, feature):
-                    problems.append(problem)
+                    self._report.add([problem])
+            if point.hook in self._unanswered:
+                self.registry.forget(point)
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
         self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
@@ -235,12 +213,16 @@ class Kernel:
         owned = [(feature, route) for feature, route in self._collect("routes")]
         owned += [("core", route) for route in self.health.routes()]
         self.routes: list[Route] = [route for _, route in owned]
-        schemes = self.registry.of(AuthScheme)
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
-        problems += check_routes(self.routes, [feature for feature, _ in owned], {one.rule: one for one in schemes.values()})
-        problems += self._permission_problems(owned)
-        problems += [problem for _, problem in self._collect("verify")]
-        return problems
+        # Who guards a route cannot be told while a plugin did not say.
+        if self._unanswered.isdisjoint({"auth_schemes", "permissions"}):
+            schemes = self.registry.of(AuthScheme)
+            owners = [feature for feature, _ in owned]
+            self._report.add(check_routes(self.routes, owners, {one.rule: one for one in schemes.values()}))
+            self._report.add(self._permission_problems(owned))
+        self._report.add(self._discovery_problems())
+        if self._serving:
+            self._report.add_of_settings([problem for _, problem in self._collect("verify")])
 
     def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
         declared = {one.name for one in self.permissions}
@@ -250,30 +232,30 @@ class Kernel:
             if isinstance(route.auth, Permission) and route.auth.name not in declared
         ]
 
+    def _discovery_problems(self) -> list[str]:
+        problems: list[str] = []
+        for document in sorted({one.document for one in self.discovery}):
+            # Members that need what the lifespans open are looked at again after them.
+            with suppress(Exception):
+                try:
+                    self.discovery_members(document)
+                except StartProblem as problem:
+                    problems += problem.messages
+        return problems
+
     def _collect(self, hook: str, *, with_host: bool = True) -> list[tuple[str, Any]]:
-        """What every plugin returns, in the start order, with the feature. An exception names the plugin."""
+        """What every plugin returns, in the start order, with the feature."""
         found: list[tuple[str, Any]] = []
         for feature, host in self.hosts.items():
             try:
                 items = self.hooks.collect(feature, hook, **({"host": host} if with_host else {}))
-            except StartProblem:
-                raise
-            except Exception as error:
-                raise StartProblem(_failed(feature, hook, error)) from error
+            except Exception as error:  # noqa: BLE001  # as above
+                self._report.add_failure(feature, hook, error)
+                self._unanswered.add(hook)
+                continue
             found += [(feature, item) for item in items]
         return found
 
 
 def _names(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
-
-
-def _failed(feature: str, hook: str, error: Exception) -> str:
-    return f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}"
-
-
-def _cluster_problems(cluster: settings.Cluster) -> list[str]:
-    label = cluster.node_id
-    if 1 <= len(label) <= 12 and label.isascii() and label.isalnum() and label == label.lower():
-        return []
-    return [f"[cluster] node_id: {label!r}: expected 1 to 12 of a to z and 0 to 9"]

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from stevedore.named import NamedExtensionManager
 
+from greatseal.kernel.known import is_planned
+
 PLUGINS = "greatseal.plugins"
 SETS = "greatseal.sets"
 
@@ -36,27 +38,27 @@ class _Named(NamedExtensionManager[Callable[[], object]]):
 
 def installed() -> dict[str, list[EntryPoint]]:
     """Every installed feature with its entry points: more than one is a conflict."""
-    found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=PLUGINS):
-        found.setdefault(point.name, []).append(point)
-    return found
+    return _points(PLUGINS)
 
 
 def features_of(enabled: Sequence[str], sets: Sequence[str]) -> tuple[list[str], list[str]]:
     """The features that names and bundles ask for, in order and once each, and what is wrong with them."""
     problems: list[str] = []
     wanted: list[str] = []
-    bundles = {point.name: point for point in entry_points(group=SETS)} if sets else {}
+    bundles = _points(SETS) if sets else {}
     for name in sets:
-        if name in bundles:
-            wanted += bundles[name].load()
+        if name not in bundles:
+            hint = _nearest(name, list(bundles), f"greatseal-bundle-{name}")
+            problems.append(f"[plugins] sets: {name!r} is not an installed bundle{hint}")
+        elif len(bundles[name]) > 1:
+            problems.append(f"bundle {_twice(name, bundles[name])}")
         else:
-            problems.append(
-                f"[plugins] sets: {name!r} is not an installed bundle{_nearest(name, list(bundles), 'greatseal-bundle-' + name)}"
-            )
-    for name, count in Counter(enabled).items():
-        if count > 1:
-            problems.append(f"[plugins] enabled: {name!r} is named {count} times; name it once")
+            features, wrong = _features(bundles[name][0])
+            wanted += features
+            problems += wrong
+    for key, names in (("enabled", enabled), ("sets", sets)):
+        counted = [(name, count) for name, count in Counter(names).items() if count > 1]
+        problems += [f"[plugins] {key}: {name!r} is named {count} times; name it once" for name, count in counted]
     return list(dict.fromkeys([*wanted, *enabled])), problems
 
 
@@ -68,8 +70,9 @@ def load(features: Sequence[str]) -> tuple[list[Loaded], list[str]]:
     for name in features:
         points = known.get(name, [])
         if len(points) > 1:
-            owners = " and ".join(sorted(_owner(point) for point in points))
-            problems.append(f"plugin {name!r} is provided by {owners}; uninstall one of them")
+            problems.append(f"plugin {_twice(name, points)}")
+        elif not points and is_planned(name):
+            problems.append(f"[plugins] enabled: {name!r} is planned, not built yet; take the name out")
         elif not points:
             problems.append(f"[plugins] enabled: {name!r} is not installed{_nearest(name, list(known), 'greatseal-' + name)}")
         else:
@@ -83,6 +86,28 @@ def load(features: Sequence[str]) -> tuple[list[Loaded], list[str]]:
     )
     loaded = [Loaded(one.name, *_distribution(one.entry_point), one.plugin) for one in manager]
     return loaded, problems
+
+
+def _points(group: str) -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def _twice(name: str, points: Sequence[EntryPoint]) -> str:
+    return f"{name!r} is provided by {' and '.join(sorted(map(_owner, points)))}; uninstall one of them"
+
+
+def _features(bundle: EntryPoint) -> tuple[list[str], list[str]]:
+    """What a bundle lists, or what is wrong with it."""
+    try:
+        listed = bundle.load()
+    except Exception as error:  # noqa: BLE001  # whatever a third party's module raises must name its distribution
+        return [], [f"bundle {bundle.name!r} of {_owner(bundle)} cannot be imported: {type(error).__name__}: {error}; install it again"]
+    if isinstance(listed, list | tuple) and all(isinstance(one, str) for one in listed):
+        return list(listed), []
+    return [], [f"bundle {bundle.name!r} of {_owner(bundle)} is no list of feature ids; {bundle.value} must be one"]
 
 
 def _distribution(point: EntryPoint) -> tuple[str, str]:

@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.declarations import CheckResult, PermissionName
-from greatseal.api.keys import Keys
+from greatseal.api.keys import Keys, Signer
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
 from greatseal.audit import recorded
 from greatseal.db.database import DatabaseImpl
-from greatseal.host import NodeInfo
+from greatseal.host import Blocking, NodeInfo
 from greatseal.kernel.services import requires_of, uses_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,22 @@ class Store:
         return self.opened
 
 
+class _KeysOfFiles:
+    """What there is of keys before the database is open."""
+
+    def __init__(self, blocking: Blocking) -> None:
+        self._blocking = blocking
+
+    def from_file(self, path: Path, *, purpose: str, password: bytes | None = None) -> Signer:
+        """See :meth:`greatseal.api.keys.Keys.from_file`."""
+        from greatseal.keys.software import signer_from_file
+
+        return signer_from_file(path, password=password, purpose=purpose, blocking=self._blocking)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError("keys of the database can be used from the lifespans on, not while components are collected")
+
+
 class PluginHost:
     """What the hooks of one feature get."""
 
@@ -79,9 +95,7 @@ class PluginHost:
 
     @property
     def keys(self) -> Keys:
-        if self._kernel.keys is None:
-            raise RuntimeError("keys can be used from the lifespans on, not while components are collected")
-        return self._kernel.keys
+        return self._kernel.keys or cast("Keys", _KeysOfFiles(self.blocking))
 
     def settings(self, struct: type[S]) -> S:
         return cast("S", self._kernel.bound.tables[struct])

@@ -70,6 +70,10 @@ class Registry:
         self._found[point.contract][key] = component
         return None
 
+    def forget(self, point: Point) -> None:
+        """Nobody can tell what there is, since a plugin did not answer: :meth:`of` raises KeyError from now on."""
+        del self._found[point.contract]
+
     def of(self, contract: type[T]) -> Mapping[str, T]:
         """The components of one contract. Raises KeyError for a class that is no extension point."""
         return MappingProxyType(self._found[contract])

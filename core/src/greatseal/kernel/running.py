@@ -1,21 +1,19 @@
 """Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse."""
 
 import asyncio
-import stat
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from greatseal.api.http import AuthScheme, ListenerName
-from greatseal.api.problems import StartProblem
 from greatseal.db.database import Rehearsing, open_database
 from greatseal.db.migrate import ensure
 from greatseal.db.sole import Hold, sole
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import Listeners, open_listeners
+from greatseal.kernel.folders import make_state_folder
 from greatseal.kernel.kernel import Kernel
 from greatseal.keys.rotation import NodeKeys, first_cluster_key
 
@@ -55,7 +53,7 @@ async def running(kernel: Kernel) -> AsyncIterator[Running]:
 @asynccontextmanager
 async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
     """Everything but listeners and jobs, for whoever is :func:`greatseal.db.sole.sole`; or, ``beside`` that process, without a change."""
-    _make_state_dir(kernel.state_dir)
+    make_state_folder(kernel.state_dir)
     await asyncio.to_thread(migrate, kernel, mode="check" if beside else None)
     async with AsyncExitStack() as stack:
         stack.callback(kernel.blocking.close)
@@ -111,12 +109,3 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
     }
     async with open_listeners(kernel.listeners, dispatchers, log=kernel.log) as listeners:
         yield listeners
-
-
-def _make_state_dir(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if path.stat().st_mode & stat.S_IWOTH:
-            raise StartProblem(f"{path}: the state folder can be written by everybody; run chmod o-w {path}")
-    except OSError as error:
-        raise StartProblem(f"{path}: the state folder cannot be made: {error.strerror}") from None

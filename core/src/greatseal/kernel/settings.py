@@ -26,6 +26,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Networks (CIDR) of reverse proxies whose X-Forwarded-For is believed."""
     realm: str | None = None
     """Kerberos-style realm of users; the host of the base URL in upper case when left out."""
+    state_dir: Path | None = None
+    """The folder of keys and other files of the service. Left out: that of the SQLite file, else $STATE_DIRECTORY (systemd), else var
+    where the base URL is on loopback."""
     max_body_bytes: BodyBytes = 65536
     """The largest request body: 16 kB, which ACME needs, to 16 MB."""
 

@@ -2,7 +2,6 @@
 
 import ipaddress
 import re
-from pathlib import Path
 
 from greatseal.http.hosts import is_host
 from greatseal.kernel.settings import Server
@@ -46,10 +45,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def state_folder(database_url: str) -> Path:
-    """Where files that belong to the service rest: beside the SQLite file, else ``var``."""
-    if database_url.startswith("sqlite:///"):
-        return Path(database_url.removeprefix("sqlite:///")).parent
-    return Path("var")

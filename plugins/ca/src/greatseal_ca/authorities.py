@@ -8,7 +8,7 @@ from greatseal.api.issuance import IssuanceRequest
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal_ca import files
-from greatseal_ca.authority import Authority, open_sealed, write_public
+from greatseal_ca.authority import Authority, made_days, open_sealed, write_public
 from greatseal_ca.build import Composer, LeafExtensions, Template
 from greatseal_ca.csr import common_names
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
@@ -85,6 +85,16 @@ class Authorities:
             await host.db.write(_keep_chain, authority.chain)
             inventory.knows(authority.chain)
             write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(authority.chain[-1:]))
+
+    def look(self, host: Host) -> tuple[list[str], dict[str, int]]:
+        """What :meth:`open` would refuse of the settings and the files that they name, and how many days each CA lives as a whole."""
+        problems: list[str] = []
+        lives = {ca_id: made_days(ca) for ca_id, ca in self._settings.items()}
+        for ca_id, ca in self._settings.items():
+            if ca.key_file and ca.cert_file:
+                wrong, lives[ca_id] = files.Files(host, ca, ca.key_file, ca.cert_file).look()
+                problems += wrong
+        return problems, lives
 
     def of(self, ca_id: str) -> Issuing:
         """The CA of that id, which is one of :attr:`ids`."""

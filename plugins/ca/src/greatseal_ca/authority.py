@@ -80,7 +80,7 @@ async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | No
     key = accept_public_key(load_der_public_key(subject.info.spki))
     name = _subject(ca, "issuing" if issuer else "root", subject.info.spki)
     begin = _begin(host, issuer)
-    end = begin + ca.ca_validity_years * 365 * DAY - SECOND
+    end = begin + made_days(ca) * DAY - SECOND
     signer = issuer.signer if issuer else subject
     composer = Composer(signer.info.algorithm, ca.hash_alg)
     template = Template(
@@ -94,6 +94,11 @@ async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | No
     )
     tbs = composer.copy(template).tbs_certificate_bytes
     return x509.load_der_x509_certificate(assemble(tbs, await signer.sign(tbs, hash_alg=composer.hash_alg)))
+
+
+def made_days(ca: CaSettings) -> int:
+    """How many days a CA lives that is made here."""
+    return ca.ca_validity_years * 365
 
 
 async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> Made:

@@ -5,6 +5,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from greatseal import faults
+from greatseal.api.folders import folder_problem
 from greatseal.api.keys import Signer
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import make_key
-from greatseal_ca.authority import Authority, open_root, sign_ca
+from greatseal_ca.authority import Authority, made_days, open_root, sign_ca
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import as_datetime
@@ -50,10 +52,22 @@ class Files:
                 await self._make()
             elif self.key_file.exists() and not self.cert_file.exists() and self._fresh.exists():
                 self._fresh.rename(self.cert_file)  # a start was killed between the two
-        for present, absent in ((self.key_file, self.cert_file), (self.cert_file, self.key_file)):
-            if present.exists() and not absent.exists():
-                raise self._problem(f"{present} is there without {absent}; bring the other file, or remove this one to have both made")
         return self._load()
+
+    def look(self) -> tuple[list[str], int]:
+        """What :meth:`open` would refuse, as far as that can be told without making anything, and how many days the CA lives as a whole."""
+        there = (self.key_file.exists(), self.cert_file.exists())
+        if there == (False, False):
+            reasons = filter(None, map(folder_problem, dict.fromkeys((self.key_file.parent, self.cert_file.parent))))
+            problems = [f"[ca] {self.ca.id}: {self.key_file} and {self.cert_file} cannot be made: {reason}" for reason in reasons]
+            return problems, made_days(self.ca)
+        if there == (True, False) and self._fresh.exists():
+            return [], made_days(self.ca)
+        try:
+            chain = [x509.load_der_x509_certificate(der) for der in self._load().chain]
+        except StartProblem as problem:
+            return list(problem.messages), made_days(self.ca)
+        return [], min((one.not_valid_after_utc - one.not_valid_before_utc + timedelta(seconds=1)).days for one in chain)
 
     async def _make(self) -> None:
         """Key and certificate under other names, then the key, then the certificate: a kill leaves what can be finished."""
@@ -69,6 +83,9 @@ class Files:
         self._fresh.rename(self.cert_file)
 
     def _load(self) -> Authority:
+        for present, absent in ((self.key_file, self.cert_file), (self.cert_file, self.key_file)):
+            if present.exists() and not absent.exists():
+                raise self._problem(f"{present} is there without {absent}; bring the other file, or remove this one to have both made")
         certificates = self._certificates()
         if self.ca.require_encrypted_key and not self._is_encrypted(self.key_file):
             raise self._problem(f"{self.key_file} is not encrypted, and require_encrypted_key asks for that")

@@ -7,7 +7,8 @@ from cryptography import x509
 from greatseal.api.declarations import Check, CheckResult
 from greatseal.host import Host
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.validity import SECOND
+from greatseal_ca.profiles import Profiles
+from greatseal_ca.validity import DAY, SECOND, as_datetime
 
 SOON = timedelta(days=90)
 """From then on doctor warns that a CA certificate ends."""
@@ -27,6 +28,16 @@ def checks(host: Host, authorities: Authorities) -> list[Check]:
         return _result(_ended(host, authorities, SOON), f"no CA certificate ends within {SOON.days} days")
 
     return [Check(name="ca", run=keys), Check(name="ca-lifetime", run=lifetimes, ready=False)]
+
+
+def warn_of_cuts(host: Host, authorities: Authorities, profiles: Profiles) -> None:
+    """Say in the log where a CA ends before certificates that it issues now would: they end with it."""
+    now = host.clock.now()
+    for issuing in authorities.all():
+        days = profiles.longest(issuing.ca_id, now)
+        if now + days * DAY > issuing.window.end:
+            ends = f"{as_datetime(issuing.window.end):%Y-%m-%d}"
+            host.log.warning("certificates end with their CA; renew it", ca=issuing.ca_id, ends=ends, validity_days=days)
 
 
 def _ended(host: Host, authorities: Authorities, ahead: timedelta) -> list[str]:

@@ -83,10 +83,16 @@ class Plugin:
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
         parts = self._shared(host)
-        return parts.problems + [
-            f"[profiles.{profile}] issue_as: no enabled plugin issues {name!r}; enable the one that does"
-            for name, profile in parts.profiles.issue_as().items()
-            if name not in host.components(Issuer)
+        wrong, lives = parts.authorities.look(host)
+        return [
+            *parts.problems,
+            *wrong,
+            *parts.profiles.too_long(lives, host.clock.now()),
+            *(
+                f"[profiles.{profile}] issue_as: no enabled plugin issues {name!r}; enable the one that does"
+                for name, profile in parts.profiles.issue_as().items()
+                if name not in host.components(Issuer)
+            ),
         ]
 
     @hookimpl
@@ -95,6 +101,7 @@ class Plugin:
         async def opened() -> AsyncIterator[None]:
             parts = self._shared(host)
             await parts.authorities.open(host, parts.inventory)
+            health.warn_of_cuts(host, parts.authorities, parts.profiles)
             yield
 
         return [Lifespan(name="ca", open=opened)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from greatseal.api.acme import InvalidProfile
 from greatseal.api.issuance import Profile
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings
+from greatseal_ca.validity import public_cap
 
 BUILT_IN = "default"
 """The profile that there is when none is configured, and the one that an order gets when it names none."""
@@ -14,6 +15,7 @@ class Profiles:
     """The profiles of every CA."""
 
     def __init__(self, cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], issue_as: Mapping[str, IssueAs]) -> None:
+        self._cas = cas
         self._configured = bool(configured)
         self.settings = configured or {BUILT_IN: ProfileSettings()}
         self._by_ca = {
@@ -37,6 +39,28 @@ class Profiles:
         if requested not in offered:
             raise InvalidProfile(f"no such profile here; offered are {', '.join(offered)}")
         return offered[requested]
+
+    def too_long(self, lives: Mapping[str, int], now: int) -> list[str]:
+        """The profiles whose certificates could never live as long as they say; ``lives`` are the days of each CA as a whole."""
+        return [
+            f"{self._key(profile)}: {profile.validity_days} days are more than the {lives[ca_id]} that CA {ca_id!r} lives; "
+            f"certificates end with their CA, so give {lives[ca_id]} at most"
+            for ca_id, offered in self._by_ca.items()
+            for profile in offered.values()
+            if self._days(profile, now) > lives[ca_id]
+        ]
+
+    def longest(self, ca_id: str, now: int) -> int:
+        """The days of the profile whose certificates live longest."""
+        return max((self._days(profile, now) for profile in self._by_ca[ca_id].values()), default=0)
+
+    def _days(self, profile: Profile, now: int) -> int:
+        capped = self._cas[profile.ca_id].enforce_validity_cap
+        return min(profile.validity_days, public_cap(now)) if capped else profile.validity_days
+
+    def _key(self, profile: Profile) -> str:
+        """Where the days of the profile are said."""
+        return f"[profiles.{profile.id}] validity_days" if self.settings[profile.id].validity_days else "[ca] validity_days"
 
     def issue_as(self) -> dict[str, str]:
         """The profiles' issuers: a profile's id by the value of its ``issue_as``."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from greatseal.api.folders import folder_problem
 from greatseal.api.problems import StartProblem
 from greatseal_users_file.people import People, read
 
@@ -26,6 +27,17 @@ class UsersFile:
         self._stamp: tuple[int, int] | None = None
         self._people: People | None = None
 
+    def problems(self) -> list[str]:
+        """What :meth:`open` would refuse, as far as that can be told without making the file."""
+        try:
+            if self.path.exists():
+                read(self.path.read_bytes())
+                return self._too_open()
+        except (OSError, ValueError) as error:
+            return [f"[users] file: {self.path}: {error}"]
+        reason = folder_problem(self.path.parent)
+        return [f"[users] file: {self.path} cannot be made: {reason}"] if reason else []
+
     def open(self) -> str | None:
         """Read the file, or make it with an administrator: then the password is returned, which nobody can see again."""
         made = None
@@ -42,8 +54,8 @@ class UsersFile:
             self._stamp = self._version()
         except (OSError, ValueError) as error:
             raise StartProblem(f"[users] file: {self.path}: {error}") from None
-        if self.path.stat().st_mode & TOO_OPEN:
-            raise StartProblem(f"[users] file: {self.path} can be read by everybody or written by its group; run chmod 600 {self.path}")
+        if problems := self._too_open():
+            raise StartProblem(*problems)
         return made
 
     def people(self) -> People:
@@ -59,6 +71,11 @@ class UsersFile:
         except (OSError, ValueError) as error:
             self._log.error("users file cannot be read; the people stay as they were", file=str(self.path), reason=str(error))
         return self._people
+
+    def _too_open(self) -> list[str]:
+        if self.path.stat().st_mode & TOO_OPEN:
+            return [f"[users] file: {self.path} can be read by everybody or written by its group; run chmod 600 {self.path}"]
+        return []
 
     def _version(self) -> tuple[int, int]:
         found = self.path.stat()

@@ -54,6 +54,11 @@ class Plugin:
         return [FileClaims(file, realm(host))] if file else []
 
     @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        file = self._open(host)
+        return file.problems() if file else []
+
+    @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
         file = self._open(host)
 

@@ -1,0 +1,96 @@
+"""What is wrong with the kernel's own sections, asked without opening or making anything."""
+
+import ssl
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from greatseal.api.folders import folder_problem
+from greatseal.api.http import ListenerName
+from greatseal.api.problems import StartProblem
+from greatseal.db.config import DatabaseConfig, check_url, dialect_of, sqlite_path
+from greatseal.http.connection import TrustedProxies
+from greatseal.http.sockets import ListenerConfig, check_address
+from greatseal.http.tls import lifetime_problem, tls_context
+from greatseal.kernel import settings
+from greatseal.kernel.folders import state_problem
+from greatseal.keys.cluster import load_cluster_key
+
+Key = tuple[str, str]
+
+
+def cluster_problems(cluster: settings.Cluster) -> list[str]:
+    """The label of the node."""
+    label = cluster.node_id
+    if 1 <= len(label) <= 12 and label.isascii() and label.isalnum() and label == label.lower():
+        return []
+    return [f"[cluster] node_id: {label!r}: expected 1 to 12 of a to z and 0 to 9"]
+
+
+def database_problems(database: DatabaseConfig) -> list[str]:
+    """The URL."""
+    try:
+        check_url(database.url)
+    except StartProblem as problem:
+        return list(problem.messages)
+    return []
+
+
+def file_problems(state_dir: Path, database: DatabaseConfig | None, cluster: settings.Cluster) -> list[str]:
+    """The state folder, the folder of the database and the cluster key, as whoever starts the service finds them."""
+    problems = [problem for problem in [state_problem(state_dir)] if problem]
+    if database and dialect_of(database.url) == "sqlite":
+        folder = sqlite_path(database.url).parent
+        if folder != state_dir and (reason := folder_problem(folder)):
+            problems.append(f"[database] url: no database can be made in {folder}: {reason}")
+    key_file = cluster.key_file or state_dir / "cluster.key"
+    if key_file.exists():
+        try:
+            load_cluster_key(key_file, create=False)
+        except StartProblem as problem:
+            problems += problem.messages
+    elif cluster.key_file and not (key_file.parent.is_dir() or key_file.parent == state_dir):
+        problems.append(f"[cluster] key_file: {key_file}: the folder {key_file.parent} is not there; make it")
+    return problems
+
+
+def listeners(
+    server: settings.Server, admin: settings.Admin | None, refused: Collection[Key], *, tls: bool, now: int
+) -> tuple[list[ListenerConfig], list[str]]:
+    """The listeners, and what is wrong with their addresses, TLS files and proxies. ``refused`` is in the report already.
+
+    Who will not serve need not be able to read the TLS files; then ``tls`` is False.
+    """
+    found: list[ListenerConfig] = []
+    problems: list[str] = []
+    sections: list[tuple[ListenerName, str, settings.Server | settings.Admin]] = [("main", "server", server)]
+    if admin:
+        sections.append(("admin", "admin", admin))
+        if admin.listen == server.listen and not admin.listen.endswith(":0"):
+            problems.append(f"[admin] listen: {admin.listen!r} is the address of [server] listen; choose another")
+    for name, section, chosen in sections:
+        try:
+            check_address(ListenerConfig(name, chosen.listen))
+        except StartProblem as problem:
+            problems += problem.messages
+        sound = {(section, "tls_cert_file"), (section, "tls_key_file")}.isdisjoint(refused)
+        context, wrong = _tls(chosen, read=tls, now=now) if sound else (None, [])
+        problems += [f"[{section}] {message}" for message in wrong]
+        found.append(ListenerConfig(name, chosen.listen, context))
+    try:
+        TrustedProxies(server.trusted_proxies)
+    except ValueError as error:
+        problems.append(f"[server] trusted_proxies: {error}; expected networks such as 10.0.0.0/8, or unix")
+    return found, problems
+
+
+def _tls(chosen: settings.Server | settings.Admin, *, read: bool, now: int) -> tuple[ssl.SSLContext | None, Sequence[str]]:
+    cert, key = chosen.tls_cert_file, chosen.tls_key_file
+    if (cert is None) != (key is None):
+        return None, ["tls_cert_file and tls_key_file: give both or none"]
+    if not (cert and key and read):
+        return None, []
+    ended = [problem for problem in [lifetime_problem(cert, now)] if problem]
+    try:
+        return tls_context(cert, key), ended
+    except StartProblem as problem:
+        return None, [*problem.messages, *ended]
