@@ -21,6 +21,7 @@ from greatseal.db.advisory import AdvisoryHold
 from greatseal.testing.service import free_port
 
 GREATSEAL = [sys.executable, "-m", "greatseal"]
+ROOT = Path(__file__).parents[2]
 FEATURES = ["ca", "acme", "resolver", "http-01"]
 
 
@@ -50,8 +51,9 @@ def complaints(result):
 
 
 @contextmanager
-def serving(path, env=None):
-    process = subprocess.Popen([*GREATSEAL, "serve", "-c", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+def serving(path, env=None, cwd=None):
+    command = [*GREATSEAL, "serve", "-c", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=cwd)
     try:
         for line in process.stderr:
             if '"ready"' in line:
@@ -78,6 +80,31 @@ def test_a_service_starts_answers_and_stops_well(config, tmp_path):
     assert {"database"} <= set(body["checks"])
     assert stat.S_IMODE((tmp_path / "state" / "cluster.key").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "state" / "greatseal.db").stat().st_mode) == 0o600
+
+
+def test_r109_the_unit_of_the_guide_starts_on_postgresql(tmp_path, postgres_url):
+    """As systemd runs it: in a folder of nobody's, with the state folder made and named."""
+    (unit,) = re.findall(r"```ini\n(.*?)```", (ROOT / "docs/guide/running-a-ca.md").read_text(), re.DOTALL)
+    given = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    work, state = tmp_path / "work", tmp_path / given["StateDirectory"]
+    work.mkdir()
+    state.mkdir(mode=int(given["StateDirectoryMode"], 8))
+    path = tmp_path / "ca.toml"
+    port = free_port()
+    text = (ROOT / "config/ca.toml").read_text().replace("sqlite:////var/lib/greatseal/greatseal.db", postgres_url)
+    path.write_text(text.replace("127.0.0.1:8080", f"127.0.0.1:{port}"))
+    assert run("migrate", "-c", path, cwd=work).returncode == 0
+
+    environment = {name: value for name, value in os.environ.items() if name != "STATE_DIRECTORY"}
+    with (
+        serving(path, {**environment, "STATE_DIRECTORY": str(state)}, work),
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer,
+    ):
+        body = json.load(answer)
+
+    assert body["status"] == "ready"
+    assert {"cluster.key", "ca"} <= {one.name for one in state.iterdir()}
+    assert list(work.iterdir()) == []
 
 
 def test_a_port_in_use_is_one_line_and_exit_code_2(config):
