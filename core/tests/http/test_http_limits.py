@@ -194,12 +194,79 @@ S147 = {
     "two hosts": b"GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
     "NUL in a header": b"GET /a HTTP/1.1\r\n" + HOST + b"X: \x00\r\n\r\n",
     "no header name": b"GET /a HTTP/1.1\r\n" + HOST + b": y\r\n\r\n",
-    "a version of the future": b"GET /a HTTP/9.9\r\n" + HOST + b"\r\n",
-    "HTTP/0.9": b"GET /a\r\n\r\n",
+    "a version in lower case": b"GET /a http/1.1\r\n" + HOST + b"\r\n",
+    "a version without a dot": b"GET /a HTTP/11\r\n" + HOST + b"\r\n",
+    "a version with a letter": b"GET /a HTTP/1.1x\r\n" + HOST + b"\r\n",
+    "a space behind the version": b"GET /a HTTP/1.1 \r\n" + HOST + b"\r\n",
+    "a space in the target": b"GET /a b HTTP/1.1\r\n" + HOST + b"\r\n",
+    "tabs in the request line": b"GET\t/a\tHTTP/1.1\r\n" + HOST + b"\r\n",
+    "NUL in the target": b"GET /a\x00 HTTP/1.1\r\n" + HOST + b"\r\n",
+    "DEL in the target": b"GET /a\x7f HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a target without a slash": b"GET a HTTP/1.1\r\n" + HOST + b"\r\n",
+    "an asterisk to GET": b"GET * HTTP/1.1\r\n" + HOST + b"\r\n",
+    "no colon": b"GET /a HTTP/1.1\r\n" + HOST + b"foo\r\n\r\n",
+    "a separator in a name": b"GET /a HTTP/1.1\r\n" + HOST + b"fo(o: x\r\n\r\n",
+    "a space in the host": b"GET /a HTTP/1.1\r\nHost: a b\r\n\r\n",
+    "a path in the host": b"GET /a HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    "a user in the host": b"GET /a HTTP/1.1\r\nHost: a@b\r\n\r\n",
+    "a port of letters": b"GET /a HTTP/1.1\r\nHost: a:b\r\n\r\n",
+    "a host that is not ASCII": b"GET /a HTTP/1.1\r\nHost: \xc3\xa9\r\n\r\n",
+    "a bad host in HTTP/1.0": b"GET /a HTTP/1.0\r\nHost: a b\r\n\r\n",
+    "chunks in HTTP/1.0": b"POST /echo HTTP/1.0\r\n" + HOST + CHUNKED + b"\r\n0\r\n\r\n",
     "an unknown method": b"BREW /a HTTP/1.1\r\n" + HOST + b"\r\n",
     "TLS on a plain port": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 100,
     "an HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
+
+
+NOT_HERE = {
+    "HTTP/0.9": (505, b"GET /a\r\n\r\n"),
+    "HTTP/0.9 by name": (505, b"GET /a HTTP/0.9\r\n" + HOST + b"\r\n"),
+    "HTTP/1.2": (505, b"GET /a HTTP/1.2\r\n" + HOST + b"\r\n"),
+    "HTTP/2": (505, b"GET /a HTTP/2.0\r\n" + HOST + b"\r\n"),
+    "HTTP/3": (505, b"GET /a HTTP/3.0\r\n" + HOST + b"\r\n"),
+    "a version of the future": (505, b"GET /a HTTP/9.9\r\n" + HOST + b"\r\n"),
+    "a version of the future with a body": (505, b"POST /echo HTTP/2.0\r\n" + HOST + CHUNKED + b"\r\n"),
+    "compressed chunks": (501, b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize(("status", "data"), NOT_HERE.values(), ids=NOT_HERE)
+async def test_what_http_1_1_does_not_have_is_refused_before_its_route(serve, status, data):
+    served = await serve(ROUTES)
+
+    answer, ended = await served.say(data)
+    more, ended_too = await served.say(data + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    assert (answer.status, ended, ended_too) == (status, True, True)
+    assert more.status in {status, 400}
+    assert not [line for line in served.log if line["event"] == "request"]
+
+
+async def test_a_request_that_came_before_a_refused_head_is_answered(serve):
+    client = await (await serve(ROUTES)).client()
+    await client.send(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /a HTTP/1.1\r\nHost: a b\r\n\r\n")
+
+    assert [(await client.answer()).status for _ in range(2)] == [200, 400]
+    assert await client.is_ended()
+
+
+LENIENT = {
+    "an empty line before": b"\r\nGET /a HTTP/1.1\r\n" + HOST + b"\r\n",
+    "two spaces": b"GET  /a HTTP/1.1\r\n" + HOST + b"\r\n",
+    "an empty host": b"GET /a HTTP/1.1\r\nHost:\r\n\r\n",
+    "a host with a port": b"GET /a HTTP/1.1\r\nHost: id_1.example.org:8443\r\n\r\n",
+    "an address": b"GET /a HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n",
+    "HTTP/1.0 without a host": b"GET /a HTTP/1.0\r\n\r\n",
+    "chunked in capitals": b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: Chunked\r\n\r\n2;x=y\r\n{}\r\n0\r\nX: y\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", LENIENT.values(), ids=LENIENT)
+async def test_what_rfc_9112_lets_a_client_say_is_answered(serve, data):
+    answer, _ = await (await serve(ROUTES)).say(data)
+
+    assert answer.status == 200
 
 
 @pytest.mark.parametrize("data", S147.values(), ids=S147)

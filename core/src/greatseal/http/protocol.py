@@ -14,30 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError, RawRequestMessage, StreamWriter
-from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE, RequestHandler, RequestPayloadError, _ErrInfo
 
-from greatseal.api.problems import BadRequest, Internal, Problem, RequestTimeout
+from greatseal.api.problems import Problem, RequestTimeout
 from greatseal.http.body import BodyTimeout
 from greatseal.http.connection import ConnectionState, peer_of
 from greatseal.http.eager import begin
+from greatseal.http.heads import HeadRefused, fault_of, head_size, problem_of, too_large
 from greatseal.http.limits import HttpLimits
 from greatseal.http.render import render
 from greatseal.http.wire import WireResponse, head_of
 
 if TYPE_CHECKING:
     from greatseal.http.server import HttpServer
-
-
-class HeadRefused(HttpProcessingError):
-    """A request head over a limit."""
-
-
-class HeadersTooLarge(Problem):
-    """RFC 6585 s5."""
-
-    status, error, type = 431, "headers_too_large", "malformed"
 
 
 class HttpProtocol(RequestHandler):
@@ -187,7 +177,7 @@ class HttpProtocol(RequestHandler):
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
         """The answer to what is no request. The sender's bytes, which are in ``exc`` and ``message``, go nowhere."""
-        problem = self._problem_of(exc)
+        problem = problem_of(exc, self._limits)
         peer = peer_of(self.peername)
         self._server.log.info("bad request", status=problem.status, reason=type(exc).__name__, detail=problem.detail, peer=peer)
         reply = render(problem, "api")
@@ -200,21 +190,6 @@ class HttpProtocol(RequestHandler):
         expected = isinstance(error, HttpProcessingError | RequestPayloadError | BodyTimeout | ConnectionError)
         known = {} if expected else {"exc_info": error}
         self._server.log.info("connection ended by an error", reason=type(error).__name__, peer=peer_of(self.peername), **known)
-
-    def _problem_of(self, exc: BaseException | None) -> Problem:
-        limits = self._limits
-        match exc:
-            case HeadRefused(code=408):
-                return RequestTimeout("the request head did not arrive in time")
-            case HeadRefused():
-                return HeadersTooLarge(f"the request head is over {limits.head_bytes} bytes")
-            case LineTooLong(args=(_, limit, *_)) if limit == limits.line_bytes:
-                return BadRequest(f"the URL is over {limits.line_bytes} bytes")
-            case HttpProcessingError(message=str(text)) if isinstance(exc, LineTooLong) or text.startswith("Too many headers"):
-                return HeadersTooLarge(f"a header is over {limits.head_bytes} bytes, or there are more than {limits.header_count}")
-            case HttpProcessingError():
-                return BadRequest("this is not an HTTP/1.1 request")
-        return Internal("an unexpected fault")
 
     def _is_waiting(self) -> bool:
         return self._waiter is not None and not self._waiter.done()
@@ -288,7 +263,7 @@ class HttpProtocol(RequestHandler):
         """A part of a head."""
         self._head_bytes += size
         if self._head_bytes > self._limits.head_bytes + self._limits.line_bytes:
-            self._refuse(HeadRefused(code=431))
+            self._refuse(too_large(self._limits))
         elif self._timer is None:
             self._arm(self._limits.head_seconds)
 
@@ -296,8 +271,12 @@ class HttpProtocol(RequestHandler):
         """The rest of one head or of several that came in one piece."""
         self._disarm()
         size, self._head_bytes = self._head_bytes + size, 0
-        if size > self._limits.head_bytes and self._drop_from_large_head(count):
-            return
+        for behind in range(count, 0, -1):
+            fault = self._fault_of(self._messages[-behind][0], large=size > self._limits.head_bytes)
+            if fault is not None:
+                self._drop(behind)
+                self._refuse(fault)
+                return
         # Where a body comes behind its head, aiohttp's parser counts one message too many, and stops before the queue is full.
         self._held = len(self._messages) >= MAX_MSG_QUEUE_SIZE - 1
         message, payload = self._messages[-1]
@@ -313,17 +292,18 @@ class HttpProtocol(RequestHandler):
             self._body, self._raw_bytes = payload, 0
             self._timer = self._loop.call_later(self._limits.body_seconds, self._body_expired)
 
-    def _drop_from_large_head(self, count: int) -> bool:
-        """Refuse the first of the newest ``count`` messages whose head is over the limit, and forget what came behind it."""
-        newest = [self._messages.pop() for _ in range(count)][::-1]
-        for at, (message, _) in enumerate(newest):
-            if isinstance(message, RawRequestMessage) and _head_size(message) > self._limits.head_bytes:
-                self._request_count -= count - at
-                self._messages.extend(newest[:at])
-                self._refuse(HeadRefused(code=431))
-                return True
-        self._messages.extend(newest)
-        return False
+    def _fault_of(self, message: RawRequestMessage | _ErrInfo, *, large: bool) -> Problem | None:
+        if not isinstance(message, RawRequestMessage):
+            return None
+        if large and head_size(message) > self._limits.head_bytes:
+            return too_large(self._limits)
+        return fault_of(message)
+
+    def _drop(self, count: int) -> None:
+        """Forget the newest messages."""
+        for _ in range(count):
+            self._messages.pop()
+        self._request_count -= count
 
     def _body_received(self, body: StreamReader, size: int) -> None:
         self._raw_bytes += size
@@ -344,12 +324,12 @@ class HttpProtocol(RequestHandler):
         self._body = None
         body.set_exception(error)
 
-    def _refuse(self, error: HeadRefused) -> None:
-        """Answer ``error`` after the requests that came before, then end the connection."""
+    def _refuse(self, problem: Problem) -> None:
+        """Answer ``problem`` after the requests that came before, then end the connection."""
         self._disarm()
         self._deaf = True
         self._request_count += 1
-        self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
+        self._messages.append((_ErrInfo(status=problem.status, exc=HeadRefused(problem), message=""), EMPTY_PAYLOAD))
         if not self._serving:
             self._wake()
 
@@ -386,10 +366,6 @@ class HttpProtocol(RequestHandler):
     def _head_expired(self) -> None:
         self._timer = None
         if self._head_bytes:
-            self._refuse(HeadRefused(code=408))
+            self._refuse(RequestTimeout("the request head did not arrive in time"))
         else:
             self.retire()
-
-
-def _head_size(message: RawRequestMessage) -> int:
-    return sum(len(name) + len(value) + 4 for name, value in message.raw_headers)
