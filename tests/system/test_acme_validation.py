@@ -19,6 +19,8 @@ from greatseal.testing.service import document, serve
 from greatseal_acme import tables as t
 from greatseal_acme.finalize import FinalizeRequest
 
+SECOND = 1_000_000
+
 
 @pytest.fixture
 def feature(tmp_path):
@@ -94,9 +96,9 @@ async def test_s135_a_thousand_slow_validations_leave_room_for_others(lab):
 
 
 @asynccontextmanager
-async def restarted(config, responder):
+async def restarted(config, responder, *, clock=None):
     """The service of a configuration, and a site around it."""
-    async with serve(config) as service, aiohttp.ClientSession() as session:
+    async with serve(config, clock=clock) as service, aiohttp.ClientSession() as session:
         yield Site(service, responder, session)
 
 
@@ -143,7 +145,8 @@ async def test_ca_206_a_challenge_type_that_is_not_enabled_any_more_is_an_incorr
     assert "gate-01 is not enabled" in problem["detail"]
 
 
-async def test_a_claimed_order_is_settled_after_a_restart(config):
+@pytest.mark.parametrize("step", [0, -90])
+async def test_a_claimed_order_is_settled_after_a_restart(config, step):
     async with restarted(*config) as site:
         client = await site.client()
         ready = await client.ready(site.responder, "a.localhost")
@@ -151,7 +154,7 @@ async def test_a_claimed_order_is_settled_after_a_restart(config):
         stuck = await client.post(ready.location)
         refused = await client.finalize(ready.json, csr_for("a.localhost"))
 
-    async with restarted(*config) as site:
+    async with restarted(*config, clock=FakeClock((int(time.time()) + step) * SECOND)) as site:
         again = await site.client(client.key)
         settled = await again.until(ready.location, "processing")
         if settled["status"] == "ready":
@@ -193,7 +196,7 @@ async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab)
 @pytest.mark.parametrize("move", [lambda clock: clock.advance(301), lambda clock: clock.step(-90)], ids=["its lease ends", "set back"])
 async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_again(start_service, feature, monkeypatch, move):
     monkeypatch.setattr("greatseal_acme.validation.IN_FLIGHT", 1)
-    clock = FakeClock(int(time.time()) * 1_000_000)
+    clock = FakeClock(int(time.time()) * SECOND)
     async with acme_site(start_service, feature, clock=clock) as site:
         client, failing = await site.client(), site.service.kernel.hooks.instances["test-validators"].failing
         quits, problem = await client.order("quits.localhost"), await client.order("problem.localhost")
