@@ -202,14 +202,14 @@ def hidden(page: Answer) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_desk(folder: Path, *features: str, shown: str | None = None, **sections: Any) -> AsyncIterator[Desk]:
+async def open_desk(folder: Path, *features: str, shown: str | None = None, clock: Any = None, **sections: Any) -> AsyncIterator[Desk]:
     """A running provider with ann, ben and an administrator, whose names are ``shown``. Its clock moves when a test says so."""
     users = write_users(folder / "users.toml", PASSWORD, dict.fromkeys(("ann", "ben", "admin"), {"display_name": shown} if shown else {}))
     role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
     whole = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "server": {"auth_rate_limit": 0}}
     for name, section in sections.items():
         whole[name] = {**whole.get(name, {}), **section}
-    clock = FakeClock(SystemClock().now())
+    clock = clock or FakeClock(SystemClock().now())
     config = document(folder, ["idp", "users-file", *features], **whole)
     async with serve(config, clock=clock) as service, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         desk = Desk(service, http, clock, folder)
