@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import aiohttp
 import pytest
-from security.idp_desk import BROWSER, SECRET, Answer, Desk, credentials_of, hidden, open_desk
+from security.idp_desk import BROWSER, PASSWORD, SECRET, Answer, Desk, credentials_of, hidden, open_desk
 from sqlalchemy import select
 
 from greatseal.testing.store import audit
@@ -85,6 +85,67 @@ async def test_a_network_of_ipv6_is_one_address(start):
     assert seen == [401] * ATTEMPTS + [429]
     assert await guess(desk, "b", from_("2001:db8:1:3::1")) == 401
     assert await guess(desk, "c", from_("::ffff:192.0.2.7")) == 401
+
+
+# ---- Strangers who guess at a person's password
+
+HOME, CAFE, AWAY = from_("198.51.100.7"), from_("198.51.100.8"), from_("203.0.113.66")
+DAY = 86_400
+
+
+async def sign_in(desk: Desk, headers: Mapping[str, str], cookie: str = "", password: str = PASSWORD) -> Answer:
+    return await desk.ask("POST", "/api/auth/login", json={"username": "ann", "password": password}, headers=headers, cookie=cookie)
+
+
+def browser_of(answer: Answer) -> str:
+    """What the browser brings the next time, without the session."""
+    (known,) = (one for one in answer.cookies if one.startswith("greatseal_known="))
+    assert {"HttpOnly", "SameSite=Lax"} <= {part.strip() for part in known.split(";")}
+    return known.partition(";")[0]
+
+
+async def test_r119_strangers_do_not_keep_a_person_out_of_the_places_that_they_have_used(start):
+    desk = await start(server={"trusted_proxies": ["127.0.0.0/8"]})
+    browser = browser_of(await sign_in(desk, HOME))
+
+    assert [await guess(desk, "ann", AWAY) for _ in range(6)] == [401] * 5 + [429]
+    assert (await sign_in(desk, CAFE)).status == 429, "a new browser at a new address is a stranger's"
+    assert (await sign_in(desk, CAFE, browser)).status == 200
+    assert (await sign_in(desk, CAFE)).status == 200, "the address is known by now"
+    assert (await sign_in(desk, HOME)).status == 200
+
+    assert [(await sign_in(desk, HOME, password="wrong")).status for _ in range(6)] == [401] * 5 + [429]
+    assert (await sign_in(desk, AWAY, browser)).status == 429, "guesses at known places are counted too"
+
+
+@pytest.mark.parametrize("cookie", ["", "kb_n1_", "kb_n1_AAAA", "kb_n2_" + "A" * 80, "se_n1_" + "A" * 43, "x" * 5000])
+async def test_r119_nobody_makes_himself_known(start, cookie):
+    desk = await start(server={"trusted_proxies": ["127.0.0.0/8"]})
+    other = browser_of(await desk.ask("POST", "/api/auth/login", json={"username": "ben", "password": PASSWORD}, headers=HOME))
+    for _ in range(5):
+        assert await guess(desk, "ann", AWAY) == 401
+
+    assert (await sign_in(desk, HOME, other)).status == 429
+    assert (await sign_in(desk, AWAY, f"greatseal_known={cookie}")).status == 429
+
+
+async def test_r119_a_place_is_forgotten_after_90_days(start):
+    desk = await start(server={"trusted_proxies": ["127.0.0.0/8"]})
+    browser = browser_of(await sign_in(desk, HOME))
+    (job,) = (job for job in desk.service.kernel.all_jobs if job.name == "idp-places")
+    desk.clock.advance(89 * DAY)
+    await job.run()
+    for _ in range(5):
+        await guess(desk, "ann", AWAY)
+    assert (await sign_in(desk, HOME)).status == 200
+
+    desk.clock.advance(91 * DAY)
+    await job.run()
+    for _ in range(5):
+        await guess(desk, "ann", AWAY)
+
+    assert (await sign_in(desk, HOME)).status == 429
+    assert (await sign_in(desk, CAFE, browser)).status == 429
 
 
 # ---- Guessing at the secret of a client

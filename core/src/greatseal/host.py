@@ -108,6 +108,9 @@ class Limits(Protocol):
     def reset(self, bucket: str, key: str) -> None:
         """Forget what was counted, for example after a success."""
 
+    def undo(self, bucket: str, key: str) -> None:
+        """Forget what was counted last, for example when nobody could tell whether it was a failure."""
+
 
 class Blocking(Protocol):
     """Bounded thread pools, one per kind of slow work."""

@@ -12,6 +12,8 @@ from greatseal.testing import FakeClock
 PROVEN = (400, "unsupported_grant_type")
 NOT_PROVEN = (401, "invalid_client")
 FORM = {"grant_type": "none"}
+LONG = "x" * 21
+"""Makes a chosen secret long enough."""
 
 
 def basic(client_id: str, secret: str) -> dict[str, str]:
@@ -45,6 +47,7 @@ def outcome(answer: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("secret", ["plain", "a:b", "a%b", "100%25", "a+b", "a b", "ünïcode", "&=?/"])
 async def test_s056_idp_028_basic_credentials_as_the_rfc_encodes_them(desk: Any, secret: str) -> None:
+    secret += LONG
     client_id = await made(desk, "client_secret_basic", secret)
     assert outcome(await token(desk, headers=basic(client_id, secret))) == PROVEN
     assert outcome(await token(desk, headers=basic(client_id, secret), client_id=client_id)) == PROVEN
@@ -53,17 +56,18 @@ async def test_s056_idp_028_basic_credentials_as_the_rfc_encodes_them(desk: Any,
 
 @pytest.mark.parametrize("secret", ["a+b", "100%", "a%zz", "ünïcode", "a:b"])
 async def test_s056_many_clients_send_the_secret_plain(desk: Any, secret: str) -> None:
+    secret += LONG
     client_id = await made(desk, "client_secret_basic", secret)
     assert outcome(await token(desk, headers=raw_basic(f"{client_id}:{secret}"))) == PROVEN
 
 
 async def test_idp_029_a_secret_in_the_body(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_post", "s3cret")
-    assert outcome(await token(desk, client_id=client_id, client_secret="s3cret")) == PROVEN
+    client_id = await made(desk, "client_secret_post", "chosen by somebody 1234")
+    assert outcome(await token(desk, client_id=client_id, client_secret="chosen by somebody 1234")) == PROVEN
     assert outcome(await token(desk, client_id=client_id, client_secret="other")) == NOT_PROVEN
     assert outcome(await token(desk, client_id=client_id)) == NOT_PROVEN
-    assert outcome(await token(desk, client_secret="s3cret")) == NOT_PROVEN
-    assert outcome(await desk.post(f"/token?client_id={client_id}&client_secret=s3cret", data=FORM)) == NOT_PROVEN
+    assert outcome(await token(desk, client_secret="chosen by somebody 1234")) == NOT_PROVEN
+    assert outcome(await desk.post(f"/token?client_id={client_id}&client_secret=chosen by somebody 1234", data=FORM)) == NOT_PROVEN
 
 
 async def test_idp_032_a_public_client_names_itself(desk: Any) -> None:
@@ -77,11 +81,11 @@ async def test_idp_032_a_public_client_names_itself(desk: Any) -> None:
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"])
 async def test_idp_345_s057_the_method_used_is_the_registered_one(desk: Any, method: str) -> None:
-    given = {"private_key_jwt": {"jwks_uri": "https://app.example/jwks"}, "none": {}}.get(method, {"secret": "s3cret"})
+    given = {"private_key_jwt": {"jwks_uri": "https://app.example/jwks"}, "none": {}}.get(method, {"secret": "chosen by somebody 1234"})
     client_id = await made(desk, method, **given)
     tried = {
-        "client_secret_basic": {"headers": basic(client_id, "s3cret")},
-        "client_secret_post": {"client_id": client_id, "client_secret": "s3cret"},
+        "client_secret_basic": {"headers": basic(client_id, "chosen by somebody 1234")},
+        "client_secret_post": {"client_id": client_id, "client_secret": "chosen by somebody 1234"},
         "none": {"client_id": client_id},
     }
     for used, request in tried.items():
@@ -89,15 +93,17 @@ async def test_idp_345_s057_the_method_used_is_the_registered_one(desk: Any, met
 
 
 async def test_more_than_one_method_is_invalid_request(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "s3cret")
-    both = await token(desk, headers=basic(client_id, "s3cret"), client_id=client_id, client_secret="s3cret")
-    without_id = await token(desk, headers=basic(client_id, "s3cret"), client_secret="s3cret")
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    both = await token(
+        desk, headers=basic(client_id, "chosen by somebody 1234"), client_id=client_id, client_secret="chosen by somebody 1234"
+    )
+    without_id = await token(desk, headers=basic(client_id, "chosen by somebody 1234"), client_secret="chosen by somebody 1234")
     assert outcome(both) == outcome(without_id) == (400, "invalid_request")
 
 
 async def test_a_client_id_beside_another_clients_header_is_invalid_request(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "s3cret")
-    answer = await token(desk, headers=basic(client_id, "s3cret"), client_id=await made(desk, "none"))
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    answer = await token(desk, headers=basic(client_id, "chosen by somebody 1234"), client_id=await made(desk, "none"))
     assert outcome(answer) == (400, "invalid_request")
 
 
@@ -118,13 +124,13 @@ async def test_credentials_that_are_not_utf_8_are_invalid_client(desk: Any) -> N
 
 
 async def test_a_challenge_answers_the_header_alone(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_post", "s3cret")
+    client_id = await made(desk, "client_secret_post", "chosen by somebody 1234")
     assert "WWW-Authenticate" not in (await token(desk, client_id=client_id, client_secret="x")).headers
     assert "WWW-Authenticate" not in (await token(desk)).headers
 
 
 async def test_the_same_words_for_an_unknown_client_and_a_wrong_secret(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "s3cret")
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
     wrong = await token(desk, headers=basic(client_id, "x"))
     unknown = await token(desk, headers=basic("somebody", "x"))
     long = await token(desk, headers=basic("x" * 300, "x"))
@@ -147,18 +153,18 @@ async def test_s008_a_parameter_given_twice_is_invalid_request(desk: Any) -> Non
 
 
 async def test_a_changed_secret_counts_at_once(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "first")
-    assert outcome(await token(desk, headers=basic(client_id, "first"))) == PROVEN
-    await desk.provider.clients.update(client_id, {"client_secret": "second"}, by="root")
-    assert outcome(await token(desk, headers=basic(client_id, "first"))) == NOT_PROVEN
-    assert outcome(await token(desk, headers=basic(client_id, "second"))) == PROVEN
+    client_id = await made(desk, "client_secret_basic", "first" + LONG)
+    assert outcome(await token(desk, headers=basic(client_id, "first" + LONG))) == PROVEN
+    await desk.provider.clients.update(client_id, {"client_secret": "the second one of somebody"}, by="root")
+    assert outcome(await token(desk, headers=basic(client_id, "first" + LONG))) == NOT_PROVEN
+    assert outcome(await token(desk, headers=basic(client_id, "the second one of somebody"))) == PROVEN
 
 
 async def test_a_deleted_client_is_invalid_client_at_once(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "s3cret")
-    assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == PROVEN
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN
     await desk.provider.clients.delete(client_id, by="root")
-    assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == NOT_PROVEN
+    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == NOT_PROVEN
 
 
 async def test_fifty_first_requests_at_once_with_a_chosen_secret_are_all_proven(desk: Any) -> None:
@@ -173,8 +179,8 @@ async def test_fifty_first_requests_at_once_with_a_chosen_secret_are_all_proven(
 async def test_twenty_failures_of_a_client_in_a_minute_are_followed_by_429(open_idp: Any) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     desk = await open_idp(clock=clock)
-    client_id = await made(desk, "client_secret_basic", "s3cret")
-    assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == PROVEN  # remembered: no Argon2id any more
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN  # remembered: no Argon2id any more
 
     for _ in range(20):
         assert outcome(await token(desk, headers=raw_basic(f"{client_id}:guess"))) == NOT_PROVEN
@@ -182,14 +188,14 @@ async def test_twenty_failures_of_a_client_in_a_minute_are_followed_by_429(open_
 
     assert outcome(limited) == (429, "rate_limited")
     assert 0 < int(limited.headers["Retry-After"]) <= 60
-    assert outcome(await token(desk, headers=basic(client_id, "s3cret"))) == PROVEN  # the client itself is not shut out
+    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN  # the client itself is not shut out
     assert outcome(await token(desk, headers=basic("somebody", "guess"))) == NOT_PROVEN  # nor is any other
     clock.advance(61)
     assert outcome(await token(desk, headers=raw_basic(f"{client_id}:guess"))) == NOT_PROVEN
 
 
 async def test_a_right_secret_is_slow_once(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "s3cret")
+    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
     client = await desk.provider.clients.get(client_id)
     secrets = desk.provider.clients.secrets
     hashed = 0
@@ -202,7 +208,7 @@ async def test_a_right_secret_is_slow_once(desk: Any) -> None:
 
     desk.service.kernel.blocking.run = counted
     for _ in range(5):
-        assert await secrets.is_right(client, ["s3cret"])
+        assert await secrets.is_right(client, ["chosen by somebody 1234"])
     assert hashed == 1
     assert not await secrets.is_right(client, ["other"])
     assert hashed == 2

@@ -14,7 +14,7 @@ ADMINS = {"role": [{"name": "administrator", "permissions": ["*"], "groups": ["a
 APP = {
     "client_name": "App",
     "token_endpoint_auth_method": "client_secret_basic",
-    "client_secret": "s3cret",
+    "client_secret": "an old secret of somebody",
     "redirect_uris": ["https://app.example/cb"],
     "grant_types": ["authorization_code", "client_credentials"],
     "scopes": ["groups"],
@@ -59,7 +59,7 @@ async def put(desk, client_id, body):
 
 
 async def token(desk, client_id):
-    basic = base64.b64encode(f"{client_id}:s3cret".encode()).decode()
+    basic = base64.b64encode(f"{client_id}:an old secret of somebody".encode()).decode()
     form = {"grant_type": "client_credentials", "scope": "groups"}
     return await desk.post("/token", data=form, headers={"Authorization": f"Basic {basic}"})
 

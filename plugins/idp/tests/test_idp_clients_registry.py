@@ -10,7 +10,7 @@ from greatseal.testing.plugin import StartService
 from greatseal_idp import tables as t
 from greatseal_idp.clients.registry import Registry
 
-BASIC = {"token_endpoint_auth_method": "client_secret_basic", "client_secret": "chosen", "scopes": ["openid"]}
+BASIC = {"token_endpoint_auth_method": "client_secret_basic", "client_secret": "a chosen secret of theirs", "scopes": ["openid"]}
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ async def test_the_life_of_a_client_on_both_databases(start_service: StartServic
 
     assert await registry.listed((-1, ""), 10) == [made.client, sealed.client]
     assert await registry.get(made.client.client_id) == made.client
-    assert await registry.secrets.is_right(made.client, ["chosen"])
+    assert await registry.secrets.is_right(made.client, ["a chosen secret of theirs"])
     assert registry.secret(sealed.client).value == "s" * 32
     changed = await registry.update(made.client.client_id, {"client_name": "ö", "logo_uri": None}, by="root")
     assert changed is not None

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-BASIC = {"client_name": "App", "token_endpoint_auth_method": "client_secret_basic", "client_secret": "s3cret", "scopes": ["openid"]}
+from greatseal_idp import tables as t
+
+BASIC = {
+    "client_name": "App",
+    "token_endpoint_auth_method": "client_secret_basic",
+    "client_secret": "chosen by somebody 1234",
+    "scopes": ["openid"],
+}
 WEB = {**BASIC, "redirect_uris": ["https://app.example/cb"]}
 JWKS = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "k1"}]}
 ADMINS = {"role": [{"name": "administrator", "permissions": ["*"], "groups": ["admins"]}]}
@@ -80,11 +87,11 @@ async def test_idp_126_a_client_is_shown_as_it_was_registered(admin: Admin) -> N
 
 async def test_r88_the_secret_is_in_the_answer_that_made_it_alone(admin: Admin) -> None:
     client = await admin.made(WEB)
-    assert client["client_secret"] == "s3cret"
+    assert client["client_secret"] == "chosen by somebody 1234"
     listed = await admin.desk.get("/api/admin/clients", cookie=admin.cookie)
-    changed = await admin.put(client["client_id"], {"client_secret": "another"})
+    changed = await admin.put(client["client_id"], {"client_secret": "another secret of somebody"})
     for answer in (listed, changed, await admin.get(client["client_id"])):
-        assert "s3cret" not in answer.text
+        assert "chosen by somebody 1234" not in answer.text
         assert "another" not in answer.text
 
 
@@ -303,3 +310,22 @@ async def test_r33_private_use_schemes_with_their_switch(open_idp: Any) -> None:
     client = await admin.made({"token_endpoint_auth_method": "none", "redirect_uris": ["com.example.app:/cb"]})
     assert client["redirect_uris"] == ["com.example.app:/cb"]
     assert (await admin.post({"token_endpoint_auth_method": "none", "redirect_uris": ["javascript:alert(1)"]})).status == 400
+
+
+async def test_r108_a_chosen_secret_has_a_least_length_and_doctor_names_those_that_have_not(admin: Admin) -> None:
+    await refused_everywhere(admin, {"client_secret": "s" * 21}, "invalid_client_metadata", "client_secret: 22 to 1024 characters")
+    client_id = (await admin.made({**BASIC, "client_secret": "s" * 22}))["client_id"]
+    health = admin.desk.service.kernel.health
+    assert (await health.run(ready_only=False))["client-secrets"].ok
+
+    def forget_length(tx: Any) -> None:
+        tx.put(t.CLIENT, client_id, secret_length=None)
+
+    await admin.desk.service.host("idp").db.write(forget_length)
+    told = (await health.run(ready_only=False))["client-secrets"]
+
+    assert (told.ok, told.cause) == (False, client_id)
+    assert told.detail.startswith("1 client has a chosen secret that is shorter than 22 characters")
+    registry = admin.desk.provider.clients
+    assert await registry.secrets.is_right(await registry.get(client_id), ["s" * 22]), "it goes on working"
+    assert "client-secrets" not in await health.run(ready_only=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from greatseal.api.problems import Problem
+from greatseal.api.problems import Outbound, Problem
 from greatseal.api.store import Tx
 
 
@@ -202,25 +202,25 @@ class AccountBinding(ABC):
         """In the transaction that makes the account; consumes what is single use. Raises Refuse with a Problem and its events."""
 
 
-class IncorrectResponse(Problem):
+class IncorrectResponse(Outbound):
     """The answer of the validation target is not the one expected."""
 
     status, error, type = 400, "incorrect_response", "incorrectResponse"
 
 
-class Connection(Problem):
+class Connection(Outbound):
     """The validation target could not be reached."""
 
     status, error, type = 400, "connection", "connection"
 
 
-class Dns(Problem):
+class Dns(Outbound):
     """A DNS question got no usable answer."""
 
     status, error, type = 400, "dns", "dns"
 
 
-class Tls(Problem):
+class Tls(Outbound):
     """The TLS handshake with the validation target failed."""
 
     status, error, type = 400, "tls", "tls"

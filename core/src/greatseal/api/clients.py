@@ -25,6 +25,8 @@ class StoredSecret(msgspec.Struct, frozen=True, kw_only=True):
 
     form: Literal["sha256", "argon2id", "sealed"]
     value: bytes
+    length: int | None = None
+    """Characters of the secret, where that was noted."""
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):

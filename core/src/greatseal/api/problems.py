@@ -119,6 +119,17 @@ class Uncertain(Unavailable):
     """The database went away while it committed: what was asked for may have been done."""
 
 
+class Outbound(Problem):
+    """A server that we asked did not answer as it should. The detail names it: fit for a caller who chose it, as in ACME."""
+
+    def as_outage(self) -> Unavailable:
+        """What everybody else sees of it."""
+        return Unavailable(BACKEND_DOWN, cause=f"{type(self).__name__}: {self.detail}")
+
+
+BACKEND_DOWN = "a service that is needed for this cannot be reached now; try again soon"
+
+
 class StartProblem(Exception):
     """The service cannot start. Each message is one line: what is wrong, where, and the cure. The exit code is 2."""
 

@@ -15,7 +15,7 @@ import structlog
 from aiohttp import web
 
 from greatseal.api.http import AuthScheme, Reply, Route, Rule, Style
-from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, PayloadTooLarge, Problem
+from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, Outbound, PayloadTooLarge, Problem
 from greatseal.http.call import HttpCall, Surroundings
 from greatseal.http.connection import TrustedProxies, peer_of
 from greatseal.http.render import render, style_of
@@ -27,6 +27,8 @@ __all__ = ["Dispatcher", "check_routes"]
 
 _CORS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "Link, Replay-Nonce, Location, Retry-After"))
 _PREFLIGHT_SECONDS = 86_400
+_NAMES_TARGETS = frozenset({"acme", "acme-admin"})
+"""Styles whose callers choose what is asked: they are told how it went. Anybody else would be told of our own network."""
 _LOGGED_PATH = 200
 
 
@@ -111,8 +113,8 @@ class Dispatcher:
                 outcome.subject = call.caller.subject
             reply = _checked(await route.handler(call), route)
         except Problem as problem:
-            outcome.problem = problem
-            reply = render(problem, route.style)
+            outcome.problem = problem if route.style in _NAMES_TARGETS or not isinstance(problem, Outbound) else problem.as_outage()
+            reply = render(outcome.problem, route.style)
         except web.HTTPRequestEntityTooLarge:
             reply = render(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises, the caller gets an answer and the log the reason

@@ -46,3 +46,8 @@ class LimitsImpl:
         """Forget what was counted for ``key``."""
         if keys := self._buckets.get(bucket):
             keys.pop(key, None)
+
+    def undo(self, bucket: str, key: str) -> None:
+        """Forget what was counted last for ``key``."""
+        if (keys := self._buckets.get(bucket)) and (times := keys.get(key)):
+            times.pop()

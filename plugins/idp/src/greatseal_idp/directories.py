@@ -6,6 +6,7 @@ from typing import TypeVar
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.identity import AccountRefused
 from greatseal.host import Host
+from greatseal_idp.backends import reached
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class DirectoriesImpl:
     async def user(self, username: str) -> User | None:
         short, at, realm = username.rpartition("@")
         for directory in self._of_realm(realm) if at else self._all():
-            if (user := await directory.user(short if at else username)) is not None:
+            if (user := await reached(directory.user(short if at else username))) is not None:
                 return user
         return None
 
@@ -49,7 +50,7 @@ class DirectoriesImpl:
 
     async def group(self, name: str) -> Group | None:
         for directory in self._all():
-            if (group := await directory.group(name)) is not None:
+            if (group := await reached(directory.group(name))) is not None:
                 return group
         return None
 
@@ -63,10 +64,12 @@ class DirectoriesImpl:
         return await self._each(limit, lambda directory: directory.hostgroups(prefix, limit), lambda name: name)
 
     async def hostgroups_of(self, hostname: str) -> frozenset[str]:
-        return frozenset().union(*[await directory.hostgroups_of(hostname) or () for directory in self._all()])
+        found = [await reached(directory.hostgroups_of(hostname)) for directory in self._all()]
+        return frozenset().union(*(one or () for one in found))
 
     async def managed_by(self, principal: str) -> frozenset[str]:
-        return frozenset().union(*[await directory.managed_by(principal) or () for directory in self._all()])
+        found = [await reached(directory.managed_by(principal)) for directory in self._all()]
+        return frozenset().union(*(one or () for one in found))
 
     def _all(self) -> tuple[Directory, ...]:
         if self._ordered is None:
@@ -81,7 +84,7 @@ class DirectoriesImpl:
     async def _each(self, limit: int, ask: Callable[[Directory], Awaitable[Sequence[T]]], name: Callable[[T], str]) -> list[T]:
         found: dict[str, T] = {}
         for directory in self._all():
-            for one in await ask(directory):
+            for one in await reached(ask(directory)):
                 found.setdefault(name(one), one)
             if len(found) >= limit:
                 break

@@ -6,7 +6,7 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod, ClientField
-from greatseal.api.declarations import EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
@@ -14,6 +14,7 @@ from greatseal.host import Host
 from greatseal_idp import admin
 from greatseal_idp.authorize import front
 from greatseal_idp.clients.fields import unknown_features
+from greatseal_idp.clients.health import ClientHealth
 from greatseal_idp.clients.methods.basic import ClientSecretBasic
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.clients.methods.post import ClientSecretPost
@@ -122,6 +123,10 @@ class Plugin:
             yield
 
         return [Lifespan(name="idp", open=opened)]
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        return ClientHealth(host).checks()
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:

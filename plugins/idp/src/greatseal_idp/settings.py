@@ -59,6 +59,9 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds in which the consent page may be answered."""
 
 
+SecretLength = Annotated[int, msgspec.Meta(ge=1, le=256)]
+
+
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[oauth]: protocol switches."""
 
@@ -68,6 +71,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether redirect URIs may have a private-use scheme (RFC 8252 s7.1)."""
     allow_private_logout_hosts: bool = False
     """Whether back-channel logout notifications may go to addresses that are not public."""
+    min_client_secret_length: SecretLength = 22
+    """Characters that a chosen client secret has at least; 22 random ones of base64url are 128 bits. `client_secret_jwt` needs 32 bytes."""
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ client = table(
     Column("secret_form", Text),
     Column("secret_digest", Blob),
     Column("secret_sealed", Sealed),
+    Column("secret_length", Serial),  # characters; unknown of one that was stored before there was a least length
     Column("jwks_uri", Text),
     Column("jwks", Document),
     Column("tls_client_certificate_sha256", Text),
@@ -198,4 +199,15 @@ notification = table(
 )
 """Back-channel logout notifications that are still to be delivered."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0004")
+place = table(
+    "idp_place",
+    metadata,
+    State.LOCAL,
+    Column("name", Text, nullable=False),  # SHA-256 of the user name
+    Column("source", Text, nullable=False),  # an IPv4 address, or the /64 of an IPv6 one
+    Column("used_at", Moment, nullable=False, index=True),
+    PrimaryKeyConstraint("name", "source"),
+)
+"""Addresses that a person has signed in from: failures from elsewhere are counted apart."""
+
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0005")

@@ -18,6 +18,7 @@ from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
+from greatseal_idp.backends import reached
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import read_fields, registration
 from greatseal_idp.clients.secrets import ClientSecrets
@@ -76,7 +77,7 @@ class Registry:
         if client is not None:
             return client
         for resolver in self._host.components(ClientResolver).values():
-            if (resolved := await resolver.resolve(client_id)) is not None:
+            if (resolved := await reached(resolver.resolve(client_id))) is not None:
                 return resolved
         return None
 
@@ -243,6 +244,7 @@ def _columns(client: Client) -> dict[str, Any]:
         "secret_form": secret and secret.form,
         "secret_digest": secret.value if secret is not None and not sealed else None,
         "secret_sealed": secret.value if secret is not None and sealed else None,
+        "secret_length": secret and secret.length,
         "jwks_uri": client.jwks_uri,
         "jwks": None if client.jwks is None else _text(client.jwks),
         "tls_client_certificate_sha256": client.tls_client_certificate_sha256,
@@ -259,7 +261,7 @@ def _columns(client: Client) -> dict[str, Any]:
 
 def _client_of(row: Row) -> Client:
     value = row.secret_digest if row.secret_sealed is None else row.secret_sealed
-    secret = None if value is None else StoredSecret(form=row.secret_form, value=bytes(value))
+    secret = None if value is None else StoredSecret(form=row.secret_form, value=bytes(value), length=row.secret_length)
     return Client(
         client_id=row.client_id,
         token_endpoint_auth_method=row.token_endpoint_auth_method,

@@ -53,11 +53,12 @@ class ClientSecrets:
         value = secret.value.encode()
         if form == "sealed":
             table, field = _SEALED_IN
-            return StoredSecret(form="sealed", value=self._host.keys.seal(value, table=table, row=client_id, field=field))
+            sealed = self._host.keys.seal(value, table=table, row=client_id, field=field)
+            return StoredSecret(form="sealed", value=sealed, length=len(secret.value))
         if generated:
-            return StoredSecret(form="sha256", value=hashlib.sha256(value).digest())
+            return StoredSecret(form="sha256", value=hashlib.sha256(value).digest(), length=len(secret.value))
         hashed = await self._host.blocking.run(POOL, _HASHER.hash, value)
-        return StoredSecret(form="argon2id", value=hashed.encode())
+        return StoredSecret(form="argon2id", value=hashed.encode(), length=len(secret.value))
 
     def open(self, client: Client) -> Secret:
         """The value of a sealed secret. Raises InvalidClient when the client has none."""

@@ -48,7 +48,9 @@ class Rules:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._private_use = host.settings(OAuthSettings).allow_private_use_schemes
+        settings = host.settings(OAuthSettings)
+        self._private_use = settings.allow_private_use_schemes
+        self._least_secret = settings.min_client_secret_length
 
     def method(self, name: str) -> ClientAuthMethod[msgspec.Struct]:
         """The method of that name. Raises InvalidClientMetadata for one that no enabled plugin provides (ruling R103)."""
@@ -72,7 +74,7 @@ class Rules:
         self._check_grants(client)
         self._check_features(client)
         _check_method_fields(registration, method)
-        _check_secret(registration, method)
+        self._check_secret(registration, method)
         return method.check(registration)
 
     def _check_uris(self, client: Client) -> None:
@@ -96,6 +98,20 @@ class Rules:
         """A switch that protects nothing must not be stored as if it did."""
         if asked := unprovided(client, self._host.components(ClientField)):
             raise InvalidClientMetadata(f"{min(asked)}: no enabled plugin provides this")
+
+    def _check_secret(self, registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
+        secret = registration.client_secret
+        if method.secret_form is None:
+            if secret is not None or registration.client.secret is not None:
+                raise InvalidClientMetadata(f"client_secret: must not be set for {method.method}")
+            return
+        if secret is None:
+            if not registration.open and not _fits(registration.client.secret, method.secret_form):
+                raise InvalidClientMetadata(f"client_secret: must be given for {method.method}")
+        elif not self._least_secret <= len(secret.value) <= MAX_SECRET or _CONTROL.search(secret.value):
+            raise InvalidClientMetadata(
+                f"client_secret: {self._least_secret} to {MAX_SECRET} characters, no control characters; choose a random one"
+            )
 
 
 def check_scopes(scopes: Sequence[str], known: Container[str]) -> None:
@@ -162,19 +178,6 @@ def _check_method_fields(registration: Registration, method: ClientAuthMethod[ms
         keys = client.jwks.get("keys")
         if not isinstance(keys, list) or len(keys) > MAX_JWKS_KEYS or not all(isinstance(key, dict) for key in keys):
             raise InvalidClientMetadata(f"jwks: expected an object with keys, an array of at most {MAX_JWKS_KEYS} objects")
-
-
-def _check_secret(registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
-    secret = registration.client_secret
-    if method.secret_form is None:
-        if secret is not None or registration.client.secret is not None:
-            raise InvalidClientMetadata(f"client_secret: must not be set for {method.method}")
-        return
-    if secret is None:
-        if not registration.open and not _fits(registration.client.secret, method.secret_form):
-            raise InvalidClientMetadata(f"client_secret: must be given for {method.method}")
-    elif not 1 <= len(secret.value) <= MAX_SECRET or _CONTROL.search(secret.value):
-        raise InvalidClientMetadata(f"client_secret: 1 to {MAX_SECRET} characters, no control characters")
 
 
 def _fits(stored: StoredSecret | None, form: str) -> bool:

@@ -1,14 +1,12 @@
 """How often somebody may try to sign in (reference 17.7, ruling R104)."""
 
 import asyncio
-import hashlib
-import unicodedata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import RateLimited
+from greatseal.api.problems import RateLimited, Unavailable
 from greatseal.host import Host
 from greatseal_idp.addresses import source_of
 from greatseal_idp.settings import IdpServer
@@ -21,32 +19,36 @@ REQUESTS = 10
 
 
 class LoginLimits:
-    """Attempts per address, failures per user name. Whether the user exists plays no part."""
+    """Attempts per address, failures per user name: those from places that the person has used and those of strangers apart.
+
+    Whether the user exists plays no part.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._of_address = host.settings(IdpServer).auth_rate_limit
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def address(self, remote: str) -> None:
         """Count an attempt from an address. Raises RateLimited."""
         await self._count("auth-address", source_of(remote), self._of_address, f"address={remote}")
 
     @asynccontextmanager
-    async def user(self, username: str) -> AsyncIterator[None]:
-        """One attempt for a user name, which counts as a failure unless :meth:`succeeded` is told. Raises RateLimited.
+    async def user(self, key: str, *, known: bool) -> AsyncIterator[Callable[[], None]]:
+        """One attempt for a user name, from a place that is ``known`` to be theirs or not. Raises RateLimited.
 
-        Attempts for one name take turns: parallel guesses are counted like others, and parallel sign-ins of one person all succeed.
+        It counts as a failure unless the function that it gives is called, or nobody could tell. Attempts of one kind take turns: parallel
+        guesses are counted like others, and parallel sign-ins of one person all succeed.
         """
-        key = _key(username)
-        turn = self._turns.setdefault(key, asyncio.Lock())
+        bucket = "auth-user-known" if known else "auth-user"
+        turn = self._turns.setdefault((bucket, key), asyncio.Lock())
         async with turn:
-            await self._count("auth-user", key, FAILURES_OF_USER, "failures of one user name")
-            yield
-
-    def succeeded(self, username: str) -> None:
-        """Forget the failures."""
-        self._host.limits.reset("auth-user", _key(username))
+            await self._count(bucket, key, FAILURES_OF_USER, "failures of one user name")
+            try:
+                yield lambda: self._host.limits.reset(bucket, key)
+            except Unavailable:
+                self._host.limits.undo(bucket, key)
+                raise
 
     async def hint(self, remote: str) -> None:
         """Count a question about a user name, for which nothing is proven. Raises RateLimited."""
@@ -70,9 +72,3 @@ class LoginLimits:
                 AuditEvent(event_type="rate_limited", service="idp", outcome="failure", detail=f"{bucket}: {detail}")
             )
         raise RateLimited(f"too many attempts; try again in {wait} seconds", headers={"Retry-After": str(wait)})
-
-
-def _key(username: str) -> str:
-    """One key for all spellings of a name, of a fixed size."""
-    name = unicodedata.normalize("NFKC", username.strip()).partition("@")[0].casefold()
-    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()

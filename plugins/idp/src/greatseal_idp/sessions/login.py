@@ -35,11 +35,13 @@ from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
+from greatseal_idp.backends import reached
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.sessions.cookie import SessionCookie, digest_of
 from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
+from greatseal_idp.sessions.places import Places, key_of
 from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
 from greatseal_idp.sessions.store import SECOND, NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
@@ -63,6 +65,7 @@ class LoginImpl:
         self._tickets = Tickets(host)
         self._default = default_return_to(host.issuer)
         self.limits = LoginLimits(host)
+        self.places = Places(host)
 
     async def attempt(self, call: Call, credential: Credential) -> Attempted:
         await self.limits.address(call.remote)
@@ -70,13 +73,15 @@ class LoginImpl:
         if isinstance(credential, NegotiateHeader):
             return await self._ask(credential, context)
         credential = msgspec.structs.replace(credential, username=unicodedata.normalize("NFC", credential.username.strip()))
-        async with self._told(credential.username, call.remote), self.limits.user(credential.username):
+        key = key_of(credential.username)
+        known = await self.places.is_known(call, key)
+        async with self._told(credential.username, call.remote), self.limits.user(key, known=known) as succeeded:
             attempted = await self._ask(credential, context)
             if isinstance(attempted, NotMine):
                 await spend_time(self._host.blocking, credential.password)
                 await self._host.audit_log(failure(call.remote, "unknown user"))
             else:
-                self.limits.succeeded(credential.username)
+                succeeded()
             return attempted
 
     async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
@@ -136,7 +141,7 @@ class LoginImpl:
             one for one in self._host.components(Authenticator).values() if type(credential) is one.credential
         ]
         for authenticator in authenticators:
-            attempted = await authenticator.attempt(credential, context)
+            attempted = await reached(authenticator.attempt(credential, context))
             if not isinstance(attempted, NotMine):
                 return attempted
         return NotMine()
@@ -166,9 +171,10 @@ class LoginImpl:
             phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
         )
         for _, check in sorted(self._host.components(GrantCheck).items()):
-            await check.check(question)
+            await reached(check.check(question))
         stored = await self._host.db.write(self._begin, new)
-        headers = (self._cookie.set(value), *self._tickets.cleared(call), *authenticated.headers)
+        browser = await self.places.remembered(call, key_of(new.username))
+        headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)
         return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
 
     async def _new(self, call: Call, authenticated: Authenticated, user: User | None) -> tuple[NewSession, str]:
@@ -195,6 +201,7 @@ class LoginImpl:
 
     def _begin(self, tx: Tx, new: NewSession) -> StoredSession:
         stored = self._store.begin(tx, new)
+        self.places.note(tx, key_of(new.username), new.remote)
         tx.audit(AuditEvent(event_type="login_success", service="idp", sub=new.subject))
         return stored
 

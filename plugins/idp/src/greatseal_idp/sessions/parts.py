@@ -30,6 +30,7 @@ EVENTS = (
 
 DELIVER_SECONDS = 15.0
 SWEEP_SECONDS = 600.0
+HOUR = 3600.0
 
 
 class Sessions:
@@ -64,8 +65,9 @@ class Sessions:
         return [*self._api.routes(), *self._logout.routes()]
 
     def jobs(self) -> Sequence[Job]:
-        """Retries of logout notifications, and the end of sessions whose time is over."""
+        """Retries of logout notifications, and the end of sessions and known places whose time is over."""
         return [
             Job(name="idp-backchannel", every=DELIVER_SECONDS, run=self.backchannel.deliver, scope=Scope.NODE),
+            Job(name="idp-places", every=HOUR, run=self.login.places.forget_old, scope=Scope.NODE, jitter=60.0),
             Job(name="idp-sessions", every=SWEEP_SECONDS, run=self.store.sweep, scope=Scope.NODE, jitter=60.0),
         ]

@@ -14,6 +14,7 @@ from greatseal.api.problems import BadRequest
 from greatseal.api.store import Refused, Tx, operation
 from greatseal.api.tokens import Families, Grant, Granted, UnauthorizedClient
 from greatseal.host import Host
+from greatseal_idp.backends import reached
 from greatseal_idp.clients.fields import BINDING_FIELDS, unprovided
 from greatseal_idp.token.cors import open_to_scripts, preflight
 from greatseal_idp.token.issue import Issuer
@@ -57,7 +58,7 @@ class TokenEndpoint:
         request = await self._clients.authenticate(call)
         self._check_binding(request.client)
         grant = self._grant(request)
-        granted = await self._redeemed(grant, await grant.prepare(request))
+        granted = await self._redeemed(grant, await reached(grant.prepare(request)))
         granted = await self._recorded(granted, request)
         response = await self._issuer.response(request.client, granted)
         headers = (_NO_CACHE, *request.match.headers) if request.match.headers else (_NO_CACHE,)

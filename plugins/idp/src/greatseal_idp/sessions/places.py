@@ -1,0 +1,110 @@
+"""Where a person has signed in before: wrong passwords from elsewhere do not keep them out (ruling R119).
+
+A browser has it in a sealed cookie, an address in a row. Neither proves anything: both only choose which failures count.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy import delete, select, tuple_, update
+
+from greatseal.api.http import Call
+from greatseal.api.store import Tx, scan
+from greatseal.db.tables import insert_new, param
+from greatseal.host import Host
+from greatseal.http.cookies import cookie_of, set_cookie
+from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal_idp import tables as t
+from greatseal_idp.addresses import source_of
+from greatseal_idp.sealing import Envelopes
+
+NAME = "greatseal_known"
+KIND = "kb"
+"""The kind of the handles in the cookie."""
+DAYS = 90
+"""How long a place is remembered after the last sign-in there."""
+PEOPLE = 8
+"""Who signed in last at a browser; others begin there as strangers."""
+BITE = 500
+"""Rows that one transaction of the purge deletes."""
+DAY = 86_400_000_000
+
+_KNOWN = select(t.place.c.used_at).where(t.place.c.name == param("name"), t.place.c.source == param("source"))
+_NEW = insert_new(t.place)
+_AGAIN = update(t.place).where(t.place.c.name == param("name"), t.place.c.source == param("source")).values(used_at=param("used_at"))
+_OLD = delete(t.place).where(
+    tuple_(t.place.c.name, t.place.c.source).in_(
+        select(t.place.c.name, t.place.c.source).where(t.place.c.used_at < param("before")).order_by(t.place.c.used_at).limit(BITE)
+    )
+)
+
+
+class _Browser(msgspec.Struct, frozen=True):
+    """Who has signed in at a browser, with the moment (microseconds) after which that is forgotten."""
+
+    people: Mapping[str, int]
+
+
+class Places:
+    """The browsers and addresses of people, by :func:`key_of` of the user name."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._envelopes = Envelopes(host, "known browser")
+        self._secure = host.issuer.startswith("https:")
+
+    async def is_known(self, call: Call, key: str) -> bool:
+        """Whether ``key`` has signed in at the browser or from the address of the call."""
+        if key in await self._people(call):
+            return True
+        return await self._host.db.read(_is_known, key, source_of(call.remote))
+
+    async def remembered(self, call: Call, key: str) -> tuple[str, str]:
+        """The header by which the browser knows ``key`` from now on."""
+        others = [(name, until) for name, until in (await self._people(call)).items() if name != key]
+        latest = sorted(others, key=lambda one: one[1], reverse=True)[: PEOPLE - 1]
+        content = msgspec.json.encode(_Browser({**dict(latest), key: self._host.clock.now() + DAYS * DAY}))
+        value = f"{KIND}_{self._host.node_id}_{b64url_encode(await self._envelopes.seal(content))}"
+        return set_cookie(NAME, value, max_age=DAYS * 86_400, secure=self._secure)
+
+    def note(self, tx: Tx, key: str, remote: str) -> None:
+        """Remember the address, in the transaction of the sign-in."""
+        row = {"name": key, "source": source_of(remote), "used_at": tx.now}
+        if tx.count(_AGAIN, **row) == 0:
+            tx.count(_NEW, **row)
+
+    async def forget_old(self) -> None:
+        """Delete the addresses that nobody came from for long."""
+        before = self._host.clock.now() - DAYS * DAY
+        while await self._host.db.write(_forget, before) == BITE:
+            pass
+
+    async def _people(self, call: Call) -> Mapping[str, int]:
+        value = cookie_of(call.headers.get("Cookie", ""), NAME, secure=self._secure)
+        node = None if value is None else self._host.handles.node_of(value, KIND)
+        if value is None or node is None:
+            return {}
+        try:
+            content = await self._envelopes.open(b64url_decode(value[len(KIND) + len(node) + 2 :]), node=node)
+        except ValueError:
+            return {}
+        now = self._host.clock.now()
+        people = {} if content is None else msgspec.json.decode(content, type=_Browser).people
+        return {name: until for name, until in people.items() if now < until}
+
+
+def key_of(username: str) -> str:
+    """One key for all spellings of a user name, of a fixed size."""
+    name = unicodedata.normalize("NFKC", username.strip()).partition("@")[0].casefold()
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+
+
+def _is_known(tx: Tx, key: str, source: str) -> bool:
+    return tx.one(_KNOWN, name=key, source=source) is not None
+
+
+@scan
+def _forget(tx: Tx, before: int) -> int:
+    return tx.count(_OLD, before=before)
