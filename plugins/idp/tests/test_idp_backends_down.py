@@ -48,14 +48,14 @@ class People(Directory):
     async def user(self, username):
         ask("directory")
 
-    async def users(self, prefix, limit):
+    async def users(self, prefix, limit, after=""):
         ask("users")
         return []
 
     async def group(self, name):
         ask("group")
 
-    async def groups(self, prefix, limit):
+    async def groups(self, prefix, limit, after=""):
         ask("groups")
         return []
 
@@ -177,6 +177,8 @@ async def requests_that_ask(desk):
         ("resolver", "POST", "/token", {"data": {**token, "ticket": "stranger"}}),
         ("hint", "GET", "/api/auth/federated-hint?username=carol", {}),
         ("directory", "GET", "/api/admin/users/carol", {"cookie": cookie}),
+        ("users", "GET", "/api/admin/users", {"cookie": cookie}),
+        ("groups", "GET", "/api/admin/groups", {"cookie": cookie}),
         ("group", "GET", "/api/admin/groups/none", {"cookie": cookie}),
     ]
 

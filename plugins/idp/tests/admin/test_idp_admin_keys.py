@@ -193,9 +193,13 @@ async def test_tokens_are_signed_while_the_cluster_key_rotates(admin):
     async def requests():
         for number in range(20):
             client = await admin.client(
-                token_endpoint_auth_method="client_secret_post", client_secret=f"a chosen secret, number {number}", scopes=["groups"]
+                token_endpoint_auth_method="client_secret_post", client_secret=f"chosen secret number {number}", scopes=["groups"]
             )
-            form = {"grant_type": "client_credentials", "client_id": client["client_id"], "client_secret": f"a chosen secret, number {number}"}
+            form = {
+                "grant_type": "client_credentials",
+                "client_id": client["client_id"],
+                "client_secret": f"chosen secret number {number}",
+            }
             answer = await admin.desk.post("/token", data=form)
             assert answer.json.get("error") in {None, "unauthorized_client"}, answer.text
 
