@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Column, MetaData, func, insert, select, update
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import BadRequest, Unavailable
-from greatseal.api.store import Refuse
+from greatseal.api.problems import BadRequest, Unavailable, Uncertain
+from greatseal.api.store import Refuse, scan
 from greatseal.clock import SystemClock
 from greatseal.db import postgres
 from greatseal.db.config import StoreProblem
@@ -54,10 +54,115 @@ async def names(database):
     return [row.name for row in await database.read(lambda tx: tx.all(NAMES))]
 
 
+@pytest.fixture
+def together(database):
+    """``await together(function, ...)``: the outcomes of functions that wait at once, and so run in one transaction."""
+
+    async def run(*functions):
+        entered, release = threading.Event(), threading.Event()
+
+        def hold(_tx):
+            entered.set()
+            assert release.wait(30)
+
+        holding = asyncio.ensure_future(database.write(hold))
+        await asyncio.to_thread(entered.wait, 30)
+        waiting = [asyncio.ensure_future(database.write(function)) for function in functions]
+        await asyncio.sleep(0)
+        release.set()
+        await holding
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    return run
+
+
+async def test_f10_brief_functions_of_one_process_are_never_in_each_others_way(database):
+    """Each reads what the others write, on tables of a few rows."""
+    await database.write(lambda tx: tx.run(OPEN, name="a"))
+    runs = []
+
+    def look_and_add(tx, number):
+        runs.append(number)
+        many = tx.one(MANY).many
+        tx.run(ADD, name="a")
+        write_entry(tx, f"{number} after {many}")
+        return many
+
+    seen = await asyncio.gather(*(database.write(look_and_add, number) for number in range(100)))
+
+    assert sorted(seen) == list(range(100))
+    assert sorted(runs) == list(range(100))
+
+
+async def test_f10_what_fails_of_a_group_is_undone_alone(database, together):
+    await database.write(write_entry, "there")
+
+    def refuse(tx):
+        write_entry(tx, "refused")
+        raise Refuse(BadRequest("no"), [AuditEvent(event_type="refused", service="ca")])
+
+    def fail(tx):
+        write_entry(tx, "failed")
+        raise ValueError("a mistake")
+
+    def fail_unseen(tx):
+        tx.run(WRITE, name="there")
+
+    answers = await together(lambda tx: write_entry(tx, "first"), refuse, fail, fail_unseen, lambda tx: write_entry(tx, "last"))
+
+    assert [type(answer).__name__ for answer in answers] == ["str", "BadRequest", "ValueError", "UniqueViolation", "str"]
+    assert await names(database) == ["there", "first", "last"]
+    assert (await database.read(lambda tx: tx.one(EVENTS))).many == 1
+
+
+async def test_f10_a_group_that_lost_against_another_is_repeated_each_alone(database, together, url):
+    await database.write(lambda tx: tx.run(OPEN, name="a"))
+    runs = []
+
+    def look_and_write(tx):
+        runs.append("look")
+        if runs.count("look") == 1:
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("UPDATE t_account SET sum = sum + 10")
+        tx.run(ADD, name="a")
+        return tx.one(SUMS).sum
+
+    def write(tx):
+        runs.append("write")
+        return write_entry(tx, "once")
+
+    assert await together(write, look_and_write) == ["once", 11]
+    assert runs == ["write", "look", "write", "look"]
+    assert await names(database) == ["once"]
+
+
+async def test_f10_the_rows_that_a_write_finds_by_a_key_are_all_that_it_locks_of_a_small_table(database, url):
+    """A whole table that was read conflicts with every writer of it."""
+    await database.write(lambda tx: [tx.run(OPEN, name=name) for name in ("a", "b")])
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("ANALYZE t_account")
+    locks = table("pg_locks", MetaData(), State.LOCAL, Column("mode", Id), Column("locktype", Id))
+    found = select(locks.c.locktype).where(locks.c.mode == "SIReadLock")
+
+    def add(tx):
+        tx.run(ADD, name="a")
+        return {row.locktype for row in tx.all(found)}
+
+    assert await database.write(add) == {"tuple", "page"}
+
+
+async def test_a_text_with_a_nul_is_refused_and_not_cut_short(database):
+    with pytest.raises(psycopg.DataError):
+        await database.write(write_entry, "cut\0short")
+
+    assert await names(database) == []
+
+
 async def test_f10_a_function_that_lost_a_conflict_runs_again_with_its_events_and_promises_started_again(database):
     """Both look before either writes: one of them has to see the other's entry in the end."""
     barrier, runs, after = threading.Barrier(2), [], []
 
+    @scan
     def look_and_write(tx, name):
         many = tx.one(MANY).many
         runs.append(name)
@@ -81,6 +186,7 @@ async def test_f10_a_refusal_does_not_stand_on_a_state_that_never_was(database):
     await database.write(lambda tx: [tx.run(OPEN, name=name) for name in ("a", "b")])
     barrier, runs = threading.Barrier(2), []
 
+    @scan
     def crosswise(tx, mine, others):
         total = sum(row.sum for row in tx.all(SUMS))
         runs.append(mine)
@@ -125,6 +231,7 @@ async def test_f10_a_deadlock_is_repeated(database):
     await database.write(lambda tx: [tx.run(OPEN, name=name) for name in ("a", "b")])
     barrier, runs = threading.Barrier(2), []
 
+    @scan
     def add_both(tx, first, second):
         tx.run(ADD, name=first)
         runs.append(first)
@@ -143,10 +250,20 @@ async def test_f10_a_lost_race_of_plain_inserts_is_the_callers_in_bounded_time(d
     assert sorted(type(answer).__name__ for answer in answers) == ["UniqueViolation"] * 9 + ["str"]
 
 
+async def database_waits(database):
+    """Until somebody waits for a connection."""
+    for _ in range(100):
+        if database._waiting:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError
+
+
 async def test_f11_with_all_connections_in_use_callers_queue_and_then_are_unavailable(url, monkeypatch):
     async with open_test_database(url, max_connections=2) as database:
         entered, release = threading.Semaphore(0), threading.Event()
 
+        @scan
         def hold(_tx):
             entered.release()
             assert release.wait(30)
@@ -156,7 +273,7 @@ async def test_f11_with_all_connections_in_use_callers_queue_and_then_are_unavai
             await asyncio.to_thread(entered.acquire, timeout=30)
 
         queued = asyncio.ensure_future(database.write(write_entry, "queued"))
-        await asyncio.sleep(0)
+        await database_waits(database)
         monkeypatch.setattr(postgres, "QUEUE_SECONDS", 0.01)
         with pytest.raises(Unavailable, match="no database connection"):
             await database.write(write_entry, "impatient")
@@ -175,6 +292,13 @@ async def test_f11_many_more_callers_than_connections_all_get_through(url):
         await asyncio.gather(*(database.write(write_entry, str(number)) for number in range(60)))
 
         assert len(await names(database)) == 60
+
+
+DIE_AT_COMMIT = """
+    CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON t_entry DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()
+"""
 
 
 def end_session(tx, url):
@@ -200,13 +324,7 @@ async def test_f09_a_connection_lost_before_the_commit_is_replaced_and_the_funct
 
 async def test_f09_a_connection_lost_while_it_commits_is_unavailable_and_not_repeated(database, url):
     with psycopg.connect(url, autocommit=True) as other:
-        other.execute(
-            "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$"
-        )
-        other.execute(
-            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON t_entry DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()"
-        )
+        other.execute(DIE_AT_COMMIT)
     runs, after = [], []
 
     def write(tx):
@@ -220,6 +338,18 @@ async def test_f09_a_connection_lost_while_it_commits_is_unavailable_and_not_rep
     assert "LostCommit" in caught.value.cause
     assert (len(runs), after) == (1, [])
     assert (await database.healthy()).ok
+
+
+async def test_f09_a_group_lost_while_it_commits_is_uncertain_for_all_of_it(database, together, url):
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(DIE_AT_COMMIT)
+
+    def refuse(_tx):
+        raise Refuse(BadRequest("no"))
+
+    answers = await together(lambda tx: write_entry(tx, "unknown"), refuse)
+
+    assert [type(answer) for answer in answers] == [Uncertain, Uncertain]
 
 
 async def test_f09_a_server_that_goes_and_comes_back_needs_no_restart_of_ours(tmp_path_factory, postgres_cluster):

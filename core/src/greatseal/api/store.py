@@ -50,7 +50,7 @@ class Tx(Protocol):
         """The label of the node that runs it."""
 
     def run(self, statement: "Executable", /, **values: Any) -> None:
-        """Execute; the result is not wanted."""
+        """Execute; the result is not wanted, and an error may show as late as the end of the function."""
 
     def one(self, statement: "Executable", /, **values: Any) -> Row | None:
         """The first row of a select or of RETURNING, or None; everything is fetched before it returns."""
@@ -148,7 +148,8 @@ def operation_of(fn: Callable[..., Any]) -> Operation | None:
 
 
 def scan(fn: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function that visits many rows (a listing, a search, a sum, a sweep): it runs in a thread on both databases."""
+    """Mark a function that visits many rows (a listing, a search, a sum, a sweep): it runs in a thread on both databases, and when it
+    writes on PostgreSQL, in a transaction of its own."""
     fn.__greatseal_scan__ = True  # type: ignore[attr-defined]
     return fn
 

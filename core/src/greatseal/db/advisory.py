@@ -8,7 +8,8 @@ import structlog
 
 from greatseal.db.config import StoreProblem
 from greatseal.db.database import DatabaseImpl
-from greatseal.db.postgres import Connection, connect_first, store_problem
+from greatseal.db.pipeline import Connection
+from greatseal.db.postgres import connect_first, store_problem
 from greatseal.db.sole import InUse, in_use, this_process
 
 CLASS = 0x67736561

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -34,6 +35,13 @@ class Call:
     def fail(self, error: BaseException) -> None:
         self.error = error
         self.result, self.tx = None, None
+
+
+def code_of(fn: Callable[..., Any]) -> object:
+    """What the function is told by: a lambda, a bound method or a partial is made anew for every call."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return getattr(getattr(fn, "__wrapped__", fn), "__code__", fn)
 
 
 class Delivery:

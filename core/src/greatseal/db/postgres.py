@@ -1,53 +1,40 @@
-"""PostgreSQL: connections of psycopg in threads, every write SERIALIZABLE and repeated when the database says so."""
+"""PostgreSQL: brief writes one after another in transactions of many, long ones and reads on connections of their own, all in threads."""
 
 import asyncio
-import random
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import contextvars
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import structlog
-from psycopg import errors, sql
-from psycopg.pq import TransactionStatus
+from psycopg import sql
 from psycopg.types.numeric import IntLoader
 
-from greatseal import faults
 from greatseal.api.declarations import Schema
-from greatseal.api.problems import Problem, Unavailable, Uncertain
-from greatseal.api.store import Refuse
+from greatseal.api.problems import Unavailable
+from greatseal.api.store import is_scan
 from greatseal.db.config import DatabaseConfig, StoreProblem, unreadable
 from greatseal.db.database import DatabaseImpl
-from greatseal.db.delivery import Delivery, OnChanged
+from greatseal.db.delivery import Call, Delivery, OnChanged
 from greatseal.db.migrate import version_table
-from greatseal.db.statements import Statements
-from greatseal.db.transaction import Reading, Writing
+from greatseal.db.pipeline import Connection
+from greatseal.db.serializable import Sessions
 from greatseal.host import Clock
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+GROUP = 50
+"""Functions of one transaction: the server has room for 64 savepoints of a transaction at hand, more are slow."""
 WAITING = 1000
-"""Functions that may wait for a connection before callers are refused."""
+"""Functions that may wait before callers are refused."""
 QUEUE_SECONDS = 5.0
 """How long one of them waits."""
-RETRY_SECONDS = 10.0
-"""How long a function is repeated that others keep getting in the way of."""
-RACES = 5
-"""Repetitions after a unique violation: under SERIALIZABLE it is mostly a race, else it stays."""
-SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT 1; SAVEPOINT call"
-"""The first SELECT fixes what the transaction sees: its moment, read after that, is later than every moment in it."""
-READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 MIGRATION_LOCK = 0x67726561747365  # "greatse", the key of pg_advisory_lock
-
-REPEATED = (errors.SerializationFailure, errors.DeadlockDetected)
-# https://www.postgresql.org/docs/current/errcodes-appendix.html: connection, resources, operator intervention, lock timeout, standby
-OUTAGES = ("08", "53", "57", "58", "55P03", "25006", "XX")
-
-T = TypeVar("T")
-Connection = psycopg.Connection[Any]
 
 
 def connect(url: str) -> Connection:
@@ -57,6 +44,8 @@ def connect(url: str) -> Connection:
     connection.execute("SET statement_timeout = '30s'")
     connection.execute("SET lock_timeout = '10s'")
     connection.execute("SET idle_in_transaction_session_timeout = '60s'")
+    # On a table that is still small the planner would read all of it, and a serializable transaction then conflicts with every writer.
+    connection.execute("SET enable_seqscan = off")
     return connection
 
 
@@ -65,59 +54,99 @@ class PostgresDatabase(DatabaseImpl):
 
     dialect = "postgresql"
 
-    def __init__(self, config: DatabaseConfig, *, node_id: str, clock: Clock, delivery: Delivery) -> None:
+    def __init__(self, config: DatabaseConfig, sessions: Sessions, *, node_id: str, delivery: Delivery) -> None:
         super().__init__(config, node_id)
-        self._clock = clock
+        self._sessions = sessions
         self._delivery = delivery
-        self._statements = Statements("postgresql")
-        self._idle: list[Connection] = []
+        self._brief: deque[Call] = deque()
+        self._draining = False
         self._free = asyncio.Semaphore(config.max_connections)
         self._waiting = 0
-        self._working: set[asyncio.Future[tuple[Any, Writing]]] = set()
+        self._working: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._threads = ThreadPoolExecutor(config.max_connections, thread_name_prefix="postgresql")
 
     async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        async with self._slot():
-            # Shielded: what commits is told, also when its caller has gone away.
-            working = asyncio.ensure_future(self._in_thread(self._committed, fn, args, kwargs))
-            self._working.add(working)
-            working.add_done_callback(self._tell)
-            result, _ = await asyncio.shield(working)
-            return result
+        self._check_stopping()
+        call = Call(fn, args, kwargs, asyncio.get_running_loop().create_future())
+        if is_scan(fn) or self._sessions.is_long(fn):
+            self._start(self._work([call]))
+            return await call.future
+        if len(self._brief) >= WAITING:
+            raise _too_many()
+        self._brief.append(call)
+        if not self._draining:
+            self._draining = True
+            self._start(self._drain())
+        impatience = asyncio.get_running_loop().call_later(QUEUE_SECONDS, self._give_up, call)
+        try:
+            return await call.future
+        finally:
+            impatience.cancel()
 
-    def _tell(self, working: "asyncio.Future[tuple[Any, Writing]]") -> None:
-        self._working.discard(working)
-        if not working.cancelled() and working.exception() is None:
-            self._delivery.tell([working.result()[1]])
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """For none of the callers in particular: what commits is told, also when its caller has gone away."""
+        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _drain(self) -> None:
+        """One group after another: functions of this process are never in each other's way."""
+        while group := self._next_group():
+            await self._work(group)
+        self._draining = False
+
+    def _next_group(self) -> list[Call]:
+        group: list[Call] = []
+        while self._brief and len(group) < GROUP:
+            call = self._brief.popleft()
+            if not call.future.done():
+                group.append(call)
+        return group
+
+    def _give_up(self, call: Call) -> None:
+        if call in self._brief and not call.future.done():
+            call.future.set_exception(_too_slow())
+
+    async def _work(self, calls: list[Call]) -> None:
+        try:
+            async with self._slot():
+                await self._in_thread(self._sessions.write, calls)
+        except Unavailable as problem:
+            for call in calls:
+                call.fail(problem)
+        self._delivery.deliver(calls)
 
     async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        self._check_stopping()
         async with self._slot():
-            return await self._in_thread(self._selected, fn, args, kwargs)
+            return await self._in_thread(self._sessions.read, fn, args, kwargs)
 
     async def settled(self) -> None:
-        await super().settled()  # connections are given in order: those that waited before have theirs now
+        await super().settled()  # behind all that are brief
         if self._working:
             await asyncio.wait(set(self._working))
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
+    def _check_stopping(self) -> None:
+        if self._stopping:
+            raise Unavailable("the service stops")
+
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
         """One of the connections, in order of arrival, or Unavailable."""
-        if self._stopping:
-            raise Unavailable("the service stops")
         if self.suspended:
             raise Unavailable("the database cannot be used now", cause="the lock on the database is lost")
         if self._free.locked():
             if self._waiting >= WAITING:
-                raise Unavailable("too many requests wait for the database", retry_after=1)
+                raise _too_many()
             self._waiting += 1
             try:
                 await asyncio.wait_for(self._free.acquire(), QUEUE_SECONDS)
             except TimeoutError:
-                raise Unavailable("no database connection became free in time", retry_after=1) from None
+                raise _too_slow() from None
             finally:
                 self._waiting -= 1
         else:
@@ -127,152 +156,19 @@ class PostgresDatabase(DatabaseImpl):
         finally:
             self._free.release()
 
-    def _selected(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        def work(connection: Connection) -> Any:
-            tx = Reading(connection.execute, self._statements, self._clock.now(), self.node_id)
-            with transaction(connection, READ_ONLY):
-                return tx.perform(fn, args, kwargs)
-
-        return self._repeated(work)
-
-    def _committed(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Writing]:
-        def work(connection: Connection) -> tuple[Any, Writing | Exception]:
-            with transaction(connection, SERIALIZABLE):
-                tx = self._writing(connection)
-                try:
-                    result = tx.perform(fn, args, kwargs)
-                except (Refuse, Problem) as refusal:
-                    # What it read is only true once this commits: a refusal is not to stand on a state that never was.
-                    connection.execute("ROLLBACK TO call")
-                    if isinstance(refusal, Problem):
-                        return None, refusal
-                    self._writing(connection).audit_all(refusal.audit)
-                    return None, refusal.problem
-            return result, tx
-
-        result, done = self._repeated(work)
-        if isinstance(done, Exception):
-            raise done
-        return result, done
-
-    def _writing(self, connection: Connection) -> Writing:
-        return Writing(connection.execute, self._statements, self._clock.now(), self.node_id)
-
-    def _repeated(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection, again when it lost against another transaction or its connection was a dead one."""
-        patience = Patience()
-        while True:
-            connection, fresh = self._take()
-            try:
-                return work(connection)
-            except LostCommit as error:
-                raise unavailable(error, Uncertain) from error
-            except psycopg.Error as error:
-                if connection.closed and not fresh:
-                    self._drop_idle()
-                else:
-                    patience.endure(error)
-            finally:
-                self._give_back(connection)
-            patience.wait()
-
-    def _take(self) -> tuple[Connection, bool]:
-        """A connection, and whether it was made for this."""
-        try:
-            return self._idle.pop(), False
-        except IndexError:
-            pass
-        try:
-            return connect(self.config.url), True
-        except psycopg.Error as error:
-            raise unavailable(error) from error
-
-    def _give_back(self, connection: Connection) -> None:
-        if not connection.closed:
-            self._idle.append(connection)
-
-    def _drop_idle(self) -> None:
-        """One connection was cut: the others are as old, and a check of each would cost a caller."""
-        while self._idle:
-            self._idle.pop().close()
-
     async def close(self) -> None:
         self._stopping = True
-        await asyncio.gather(*self._working, return_exceptions=True)
+        await asyncio.gather(*self._working)
         await asyncio.to_thread(self._threads.shutdown)
-        self._drop_idle()
+        self._sessions.close()
 
 
-class Patience:
-    """How often and how long a function is repeated."""
-
-    def __init__(self) -> None:
-        self._end = time.monotonic() + RETRY_SECONDS
-        self._tried = self._races = 0
-
-    def endure(self, error: psycopg.Error) -> None:
-        """Return when the work is to be tried again, else raise what the caller is to see."""
-        if isinstance(error, errors.UniqueViolation):
-            self._races += 1
-            if self._races <= RACES:
-                return
-        elif isinstance(error, REPEATED) and time.monotonic() < self._end:
-            return
-        elif isinstance(error, REPEATED) or is_outage(error):
-            raise unavailable(error) from error
-        raise error
-
-    def wait(self) -> None:
-        """Let the others finish."""
-        self._tried += 1
-        time.sleep(random.uniform(0, min(0.1, 0.001 * 2**self._tried)))  # noqa: S311 - jitter
+def _too_many() -> Unavailable:
+    return Unavailable("too many requests wait for the database", retry_after=1)
 
 
-class LostCommit(Exception):
-    """The connection was cut while it committed: nobody can tell whether the changes are there."""
-
-
-@contextmanager
-def transaction(connection: Connection, begin: str) -> Iterator[None]:
-    """Commit, or roll back and let the error pass."""
-    connection.execute(begin)
-    try:
-        yield
-        faults.point("db.commit")
-    except BaseException:
-        if not connection.closed:
-            rollback(connection)
-        raise
-    try:
-        connection.execute("COMMIT")
-    except psycopg.Error as error:
-        if connection.closed:
-            raise LostCommit(str(error)) from error
-        rollback(connection)
-        raise
-    faults.point("db.committed")
-
-
-def rollback(connection: Connection) -> None:
-    """Back to before BEGIN; a connection that cannot do that is closed."""
-    if connection.info.transaction_status is TransactionStatus.IDLE:
-        return
-    try:
-        connection.execute("ROLLBACK")
-    except psycopg.Error:
-        connection.close()
-
-
-def is_outage(error: psycopg.Error) -> bool:
-    """Whether the server or the way to it failed, not the statement."""
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate.startswith(OUTAGES)
-
-
-def unavailable(error: Exception, kind: type[Unavailable] = Unavailable) -> Unavailable:
-    """What a caller sees of an outage."""
-    return kind("the database cannot be used now", cause=f"{type(error).__name__}: {error}")
+def _too_slow() -> Unavailable:
+    return Unavailable("no database connection became free in time", retry_after=1)
 
 
 class PostgresStore:
@@ -338,8 +234,9 @@ async def open_postgres(
 ) -> AsyncIterator[PostgresDatabase]:
     """Open the database; that it is down now is a :class:`StoreProblem`, later it is Unavailable."""
     first = await asyncio.to_thread(connect_first, config.url)
-    database = PostgresDatabase(config, node_id=node_id, clock=clock, delivery=Delivery(on_changed, log))
-    database._give_back(first)  # noqa: SLF001 - its own maker
+    sessions = Sessions(partial(connect, config.url), clock=clock, node_id=node_id)
+    sessions.add(first)
+    database = PostgresDatabase(config, sessions, node_id=node_id, delivery=Delivery(on_changed, log))
     try:
         yield database
     finally:

@@ -3,12 +3,13 @@
 Values pass unconverted, so the column types of :mod:`greatseal.db.tables` are those that both drivers read alike.
 """
 
+import re
 import weakref
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlalchemy import ClauseElement, Executable, Table, TextClause
+from sqlalchemy import BindParameter, ClauseElement, Executable, Insert, Table, TextClause
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -18,6 +19,10 @@ from greatseal.db.tables import State
 
 if TYPE_CHECKING:
     from greatseal.db.config import Dialect as DialectName
+
+
+PLAIN = re.compile(r"[a-z_-]{1,40}|[0-9]{1,18}", re.ASCII)
+"""Constants that need no quoting."""
 
 
 class Cursor(Protocol):
@@ -33,14 +38,15 @@ class Cursor(Protocol):
 class Compiled:
     """The text of a statement and how to order its values."""
 
-    __slots__ = ("fixed", "make", "names", "needed", "reference", "text", "writes")
+    __slots__ = ("fixed", "make", "names", "needed", "reference", "returns", "text", "writes")
 
-    def __init__(self, text: str, names: tuple[str, ...], fixed: Mapping[str, Any], *, writes: bool) -> None:
+    def __init__(self, text: str, names: tuple[str, ...], fixed: Mapping[str, Any], *, writes: bool, returns: bool) -> None:
         self.text = text
         self.names = names
         self.fixed = fixed
         self.needed = len(set(names) - fixed.keys())
         self.writes = writes
+        self.returns = returns
         self.make: Callable[[Sequence[Any]], Any] | None = None
         self.reference: weakref.ref[Executable] | None = None
 
@@ -113,13 +119,16 @@ class Statements:
         if isinstance(statement, TextClause) or not isinstance(statement, ClauseElement):
             raise TypeError("a statement is a SQLAlchemy Core select, insert, update or delete")
         writes = _check_tables(statement, replicated=replicated)
+        if isinstance(statement, Insert):
+            statement = statement.inline()  # a key that the database numbers comes back when it is asked for, not always
         compiled = statement.compile(dialect=self._dialect)
         assert isinstance(compiled, SQLCompiler)
         if compiled.post_compile_params or compiled.literal_execute_params:
             raise TypeError(f"a statement is compiled once, so IN takes no list: select from a table instead: {compiled}")
         names = tuple(compiled.positiontup or ())
         fixed = {name: compiled.binds[name].effective_value for name in names if not compiled.binds[name].required}
-        return Compiled(str(compiled), names, fixed, writes=writes)
+        returns = not isinstance(statement, UpdateBase) or bool(compiled.effective_returning)
+        return Compiled(str(compiled), names, fixed, writes=writes, returns=returns)
 
 
 def _check_tables(statement: ClauseElement, *, replicated: bool) -> bool:
@@ -143,5 +152,17 @@ def _dialect(name: "DialectName") -> Dialect:
         return sqlite.dialect(paramstyle="qmark")
     from sqlalchemy.dialects.postgresql import psycopg
 
-    dialect: Dialect = psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+    dialect: Dialect = psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+    dialect.statement_compiler = _with_constants(dialect.statement_compiler)
     return dialect
+
+
+def _with_constants(compiler: type[SQLCompiler]) -> type[SQLCompiler]:
+    """Words and numbers of a statement stand in its text: a plan is made once for all values, and must know what a partial index asks."""
+
+    class WithConstants(compiler):  # type: ignore[misc,valid-type]
+        def visit_bindparam(self, bindparam: BindParameter[Any], literal_binds: bool = False, **more: Any) -> str:
+            constant = not bindparam.required and PLAIN.fullmatch(str(bindparam.effective_value)) is not None
+            return super().visit_bindparam(bindparam, literal_binds=literal_binds or constant, **more)  # type: ignore[no-any-return]
+
+    return WithConstants

@@ -51,7 +51,15 @@ class _Transaction:
         return self._statements.of(statement)
 
     def run(self, statement: Executable, /, **values: Any) -> None:
-        self._run(self._compiled(statement), values)
+        compiled = self._compiled(statement)
+        arguments = compiled.arguments(values)
+        try:
+            cursor = self._execute(compiled.text, arguments)
+            if compiled.returns:
+                cursor.fetchall()
+        except Exception as error:
+            self._failure = error
+            raise
 
     def one(self, statement: Executable, /, **values: Any) -> Row | None:
         compiled = self._compiled(statement)
@@ -81,12 +89,13 @@ class _Transaction:
         arguments = compiled.arguments(values)
         try:
             cursor = self._execute(compiled.text, arguments)
-            if cursor.description:
+            if compiled.returns:
                 cursor.fetchall()  # SQLite says 0 rows until RETURNING is fetched
+            changed = cursor.rowcount
         except Exception as error:
             self._failure = error
             raise
-        return cursor.rowcount
+        return changed
 
 
 class Reading(_Transaction):

@@ -24,7 +24,7 @@ import structlog
 from greatseal import faults
 from greatseal.api.problems import Unavailable
 from greatseal.api.store import Refuse, is_scan
-from greatseal.db.delivery import Call, Delivery
+from greatseal.db.delivery import Call, Delivery, code_of
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Writing
 from greatseal.host import Clock
@@ -317,13 +317,6 @@ class FileLock:
 
     def close(self) -> None:
         os.close(self._file)
-
-
-def code_of(fn: Callable[..., Any]) -> object:
-    """What the function is told by: a lambda, a bound method or a partial is made anew for every call."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    return getattr(getattr(fn, "__wrapped__", fn), "__code__", fn)
 
 
 def give_up(connection: sqlite3.Connection, calls: Sequence[Call], error: Exception) -> None:
