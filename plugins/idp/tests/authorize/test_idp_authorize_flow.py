@@ -390,7 +390,7 @@ async def test_a_transaction_ends_after_an_hour(open_idp, register_app):
 
     assert (await desk.get(back, cookie=cookie)).status == 400
 
-    clock.advance(121 * MINUTE)
+    clock.advance(181 * MINUTE)
     await desk.provider.front._authorize.waiting.sweep()
     assert await desk.rows(t.authorization) == []
 

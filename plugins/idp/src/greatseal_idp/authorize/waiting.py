@@ -114,7 +114,8 @@ class WaitingRequests:
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
-        while await self._host.db.write(_sweep) == SWEPT:
+        before = self._host.clock.passed() - KEPT
+        while await self._host.db.write(_sweep, before) == SWEPT:
             pass
 
     def _insert(self, tx: Tx, kind: str, handle: str, kept: Kept, session: SessionView | None, *, until: int | None) -> None:
@@ -163,5 +164,5 @@ def _waiting(row: Row) -> Waiting:
 
 
 @scan
-def _sweep(tx: Tx) -> int:
-    return tx.count(_SWEEP, before=tx.now - KEPT)
+def _sweep(tx: Tx, before: int) -> int:
+    return tx.count(_SWEEP, before=before)
