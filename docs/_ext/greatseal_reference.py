@@ -19,6 +19,7 @@ from sphinx.application import Sphinx
 import greatseal.api
 from greatseal import hookspecs
 from greatseal.api import declarations
+from greatseal.audit import EVENTS
 from greatseal.kernel.config import field_docs
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.known import known
@@ -143,12 +144,11 @@ def events(kernel: Kernel) -> str:
     """Every audit event type."""
     rows = [
         [f"`{one.name}`", one.service, _markdown(one.summary)]
-        for name in kernel.order
-        for one in kernel.hooks.collect(name, "audit_events")
+        for one in [*EVENTS, *(one for name in kernel.order for one in kernel.hooks.collect(name, "audit_events"))]
     ]
     where = (
         "All are in the table `core_audit`. `greatseal ctl audit` lists those of the service `idp`, the identity provider; "
-        "those of `ca` are in the table alone."
+        "those of `ca` and of `core`, the kernel, are in the table alone."
     )
     return "\n".join(["# Audit events", "", where, "", *_table(["type", "service", "written when"], sorted(rows)), ""])
 

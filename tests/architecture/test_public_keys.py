@@ -26,6 +26,8 @@ NEED_NOT = {
     "core/src/greatseal/jose/jwk.py:_ec": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_okp": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_rsa": "public_key, which calls it, passes what it returns",
+    "core/src/greatseal/keys/given.py:_key_in": "to be blocked, whatever it is",
+    "core/src/greatseal/keys/given.py:the module": "to be blocked, whatever it is",
     "core/src/greatseal/keys/software.py:__init__": "info_of passed the key when it was made or brought",
     "plugins/ca/src/greatseal_ca/build.py:_algorithm": "a throw-away key of our own",
     "plugins/ca/src/greatseal_ca/build.py:authority_key_identifier": "of our own CA certificate, which was checked when it was opened",
@@ -68,7 +70,8 @@ def forgetful(source: str) -> set[str]:
         names = {one.id for one in passed if isinstance(one, ast.Name)}
         named = [node.value for node in inside if isinstance(node, ast.Assign) and {name_of(target) for target in node.targets} <= names]
         taken = [node for node in inside if gives_key(node) and node not in passed and node not in named]
-        unseen = [node for node in inside if name_of(node) in USES and isinstance(node, ast.Attribute)]
+        called = [node.func for node in inside if isinstance(node, ast.Call)]
+        unseen = [node for node in inside if name_of(node) in USES or (name_of(node) in MAKES and node not in called)]
         if taken or (unseen and not passed):
             found.add(getattr(function, "name", "the module"))
     return found
@@ -85,6 +88,7 @@ FORGETFUL = {
     "def f(csr): return csr.is_signature_valid": True,
     "def f(x): return Ed25519PublicKey.from_public_bytes(x)": True,
     "KEY = serialization.load_pem_public_key(TEXT)": True,
+    "READ = (load_der_public_key, load_pem_public_key)": True,
     "def f(jwk): return public_key(jwk)": False,
     "def f(signer): return signer.public_key": False,
 }

@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import psycopg
 
 from greatseal import faults
 from greatseal.api.problems import StartProblem
-from greatseal.cli import _run
+from greatseal.cli import run
 from greatseal.db import alembic, postgres
 from greatseal.kernel import loading, logs
 from greatseal.kernel.kernel import Kernel
@@ -87,7 +87,7 @@ def child(command: dict[str, Any], ready: int) -> int:
         faults.arm(plan)
     logs.configure()
     try:
-        _run(serve(command["document"], ready))
+        run(serve(command["document"], ready))
     except StartProblem as problem:
         print(problem, flush=True)
         return 2

@@ -10,6 +10,7 @@ from system.acme_client import Key, Site, acme_site, csr_for
 from greatseal.api.acme import AccountBinding, Binding, BindingRequest, Unauthorized
 from greatseal.api.services import ACCOUNTS
 from greatseal.api.store import Refuse
+from greatseal.jose.acceptance import spki_sha256
 
 
 @pytest.fixture
@@ -165,6 +166,66 @@ async def test_an_account_key_is_no_certificate_key(site):
         assert (refused.status, refused.error) == (400, "badCSR")
     assert (await client.post(ready.location)).json["status"] == "ready"
     assert isinstance(client.key.private, ec.EllipticCurvePrivateKey)
+
+
+async def block(site, key):
+    blocked, db = site.service.host("acme").blocked_keys, site.service.host("acme").db
+    assert await db.write(blocked.block, spki_sha256(key.private.public_key()), reason="keyCompromise", by="alice")
+
+
+@pytest.fixture(params=["at once", "in the transaction"])
+def moment(request, site, monkeypatch):
+    """A block is seen before the work, or, when it commits during the work, by the transaction that records it."""
+    if request.param == "in the transaction":
+
+        async def find(_spki_sha256):
+            return None
+
+        monkeypatch.setattr(site.service.kernel.blocked_keys, "find", find)
+
+
+async def test_a_blocked_key_gets_no_account(site, moment):
+    client = await site.client(register=False)
+    await block(site, client.key)
+
+    refused = await client.register()
+
+    assert (refused.status, refused.error) == (400, "badPublicKey")
+    assert refused.json["detail"] == "the account key is blocked (keyCompromise); make an account with another key"
+    assert (await client.register(onlyReturnExisting=True)).error in {"badPublicKey", "accountDoesNotExist"}
+
+
+async def test_an_account_whose_key_is_blocked_can_do_nothing_more(site):
+    client = await site.client()
+    ready = await client.ready(site.responder, "a.localhost")
+    await block(site, client.key)
+
+    answers = [
+        await client.post(client.kid),
+        await client.post(client.kid, {"status": "deactivated"}),
+        await client.order("b.localhost"),
+        await client.finalize(ready.json, csr_for("a.localhost")),
+        await client.register(onlyReturnExisting=True),
+    ]
+
+    assert {(one.status, one.error) for one in answers} == {(400, "badPublicKey")}
+    assert all("keyCompromise" in one.json["detail"] for one in answers)
+
+
+async def test_a_key_that_is_blocked_while_the_order_is_finalized_ends_it(site, moment):
+    client, key = await site.client(), Key()
+    ready, other = await client.ready(site.responder, "a.localhost"), await client.ready(site.responder, "b.localhost")
+    await block(site, key)
+
+    refused = await client.finalize(ready.json, csr_for("a.localhost", key=key.private))
+
+    assert (refused.status, refused.error) == (400, "badCSR")
+    assert refused.json["detail"] == "the key of the CSR is blocked (keyCompromise); make another one"
+    assert (await client.post(ready.location)).json["status"] == "ready"
+    assert (await client.finalize(ready.json, csr_for("a.localhost"))).json["status"] == "valid"
+    await block(site, client.key)
+    blocked = await client.finalize(other.json, csr_for("b.localhost"))
+    assert (blocked.status, blocked.error) == (400, "badPublicKey")
 
 
 async def test_ca_019_grants_are_set_through_the_service(site):

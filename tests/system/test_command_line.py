@@ -180,6 +180,32 @@ def test_beside_a_service_nobody_else_writes_and_whoever_reads_may(config, tmp_p
     assert process.returncode == 0
 
 
+def test_keys_are_blocked_by_command_and_no_service_is_beside_it(config, tmp_path):
+    path, name = config(), "ab" * 32
+    account = tmp_path / "jwk.json"
+    account.write_text('{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}')  # RFC 8037 A.2
+    first, again = (run("keys", "block", name, "--reason", "keyCompromise", "-c", path) for _ in range(2))
+    second = run("keys", "block", account, "--reason", "stolen laptop", "-c", path)
+
+    with serving(path):
+        listed, refused = run("keys", "blocked", "-c", path), run("keys", "unblock", name, "-c", path)
+    taken_out, absent = (run("keys", "unblock", name, "-c", path) for _ in range(2))
+    wrong = [
+        run("keys", "block", given, "--reason", reason, "-c", path) for given, reason in (("absent", "x"), (name, " "), (name, "a\nb"))
+    ]
+
+    assert [one.stdout for one in (first, again)] == [f"{name} is blocked\n", f"{name} was blocked before\n"]
+    lines = sorted(line.split("  ", 3)[0] + " " + line.split("  ", 3)[3] for line in listed.stdout.splitlines())
+    assert lines == sorted([f"{name} keyCompromise", f"{second.stdout.split()[0]} stolen laptop"])
+    assert refused.returncode == 2
+    assert "stop the service first" in complaints(refused)[0]
+    assert [one.stdout for one in (taken_out, absent)] == [f"{name} may be used again\n", f"{name} is not blocked\n"]
+    assert [(one.returncode, len(complaints(one))) for one in wrong] == [(2, 1)] * 3
+    with closing(sqlite3.connect(tmp_path / "state" / "greatseal.db")) as store:
+        events = [event for (event,) in store.execute("SELECT event_type FROM core_audit WHERE service = 'core' ORDER BY id")]
+    assert events == ["key.block", "key.block", "key.unblock"]
+
+
 def rows(folder):
     with closing(sqlite3.connect(folder / "state" / "greatseal.db")) as store:
         return list(store.iterdump())

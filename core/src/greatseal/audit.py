@@ -5,15 +5,21 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Select, select
 
 from greatseal.api.audit import AuditQuery, AuditRecord
-from greatseal.api.declarations import Schema
+from greatseal.api.declarations import EventType, Schema
 from greatseal.api.store import Tx, scan
 from greatseal.db.core_tables import audit, metadata
 from greatseal.db.tables import param
 
-__all__ = ["SCHEMA", "recorded"]
+__all__ = ["EVENTS", "SCHEMA", "recorded"]
 
-SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0002")
-"""The tables ``core_<noun>``: audit events, strikes, keys, which cluster key is in force."""
+SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0003")
+"""The tables ``core_<noun>``: audit events, strikes, keys, which cluster key is in force, blocked keys."""
+
+EVENTS = (
+    EventType("key.block", "core", "A public key was blocked: nobody may use it any more; the principal is who did it."),
+    EventType("key.unblock", "core", "A public key may be used again; the principal is who did it."),
+)
+"""What the kernel itself writes."""
 
 
 def _listing(*filters: str) -> Select[tuple[object, ...]]:

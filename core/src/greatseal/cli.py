@@ -1,4 +1,4 @@
-"""The command line: serve, check-config, plugins, migrate, doctor, ctl, and the commands of plugins.
+"""The command line: serve, check-config, plugins, migrate, doctor, ctl, keys, and the commands of plugins.
 
 Exit codes: 0 well, 1 a failed operation, 2 bad usage or configuration.
 """
@@ -28,18 +28,22 @@ CONFIG = click.option(
 
 
 class _Commands(click.Group):
-    """The kernel's commands, and those that only their users pay for: ``ctl``, and those of every installed plugin."""
+    """The kernel's commands, and those that only their users pay for: ``ctl``, ``keys``, and those of every installed plugin."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "ctl":
             from greatseal.ctl import ctl
 
             return ctl
+        if cmd_name == "keys":
+            from greatseal.keys.command import keys
+
+            return keys
         own = super().get_command(ctx, cmd_name)
         return own or {command.name: command for command in _plugin_commands()}.get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({"ctl", *super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
+        return sorted({"ctl", "keys", *super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
 
 
 def _plugin_commands() -> list[click.Command]:
@@ -54,7 +58,7 @@ def _plugin_commands() -> list[click.Command]:
     return [command for feature in hooks.instances for command in hooks.collect(feature, "commands")]
 
 
-def _one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
+def one_line_each(fn: Callable[P, None]) -> Callable[P, None]:
     """Turn a StartProblem into its lines on stderr and exit code 2, a Problem (the disk is full) into one and exit code 1."""
 
     @wraps(fn)
@@ -84,13 +88,13 @@ def main() -> None:
 @main.command()
 @CONFIG
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes.")
-@_one_line_each
+@one_line_each
 def serve(path: Path, workers: int) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     if workers > 1:
         raise StartProblem(f"--workers {workers}: this release serves with one worker; leave the option out")
-    kernel = _kernel(path, serving=True)
-    _run(_serve(kernel))
+    kernel = kernel_of(path, serving=True)
+    run(_serve(kernel))
 
 
 async def _serve(kernel: "Kernel") -> None:
@@ -133,10 +137,10 @@ def _greet(kernel: "Kernel") -> None:
 
 @main.command("check-config")
 @CONFIG
-@_one_line_each
+@one_line_each
 def check_config(path: Path) -> None:
     """Say everything that is wrong with a configuration, without starting."""
-    kernel = _kernel(path, serving=True)
+    kernel = kernel_of(path, serving=True)
     if kernel.base_url != kernel.issuer:
         click.echo(f"note: base_url is {kernel.base_url}, issuer is {kernel.issuer}; ACME uses the first, tokens the second")
     click.echo(f"{path}: right; plugins: {', '.join(kernel.order) or 'none'}; {len(kernel.routes)} routes")
@@ -144,7 +148,7 @@ def check_config(path: Path) -> None:
 
 @main.command()
 @click.option("-c", "--config", "path", type=click.Path(path_type=Path), metavar="FILE", help="Show what this configuration enables.")
-@_one_line_each
+@one_line_each
 def plugins(path: Path | None) -> None:
     """List the installed plugins, or the enabled ones with their hooks and jobs."""
     if path is None:
@@ -154,7 +158,7 @@ def plugins(path: Path | None) -> None:
             for point in points:
                 click.echo(f"{name:<20} {point.dist.name if point.dist else '?'} {point.dist.version if point.dist else '?'}")
         return
-    kernel = _kernel(path)
+    kernel = kernel_of(path)
     for name in kernel.order:
         plugin = kernel.plugins[name]
         click.echo(f"{name:<20} {plugin.distribution} {plugin.version}: {', '.join(kernel.hooks.implemented(name))}")
@@ -164,13 +168,13 @@ def plugins(path: Path | None) -> None:
 
 @main.command()
 @CONFIG
-@_one_line_each
+@one_line_each
 def migrate(path: Path) -> None:
     """Bring the database schema up to date. The service must be stopped."""
     from greatseal.db.sole import sole
     from greatseal.kernel.running import migrate as run
 
-    kernel = _kernel(path)
+    kernel = kernel_of(path)
     with sole(kernel.database.url):
         done = run(kernel, mode="auto")
     click.echo("\n".join(done) if done else "the schema is up to date")
@@ -178,10 +182,10 @@ def migrate(path: Path) -> None:
 
 @main.command()
 @CONFIG
-@_one_line_each
+@one_line_each
 def doctor(path: Path) -> None:
     """Try database, keys, DNS and whatever else the plugins check, and say what is wrong. Beside a service it changes nothing."""
-    healthy = _run(_doctor(_kernel(path, serving=True)))
+    healthy = run(_doctor(kernel_of(path, serving=True)))
     sys.exit(0 if healthy else 1)
 
 
@@ -205,7 +209,7 @@ async def _examine(kernel: "Kernel", *, beside: bool) -> bool:
     return all(result.ok for result in results.values())
 
 
-def _kernel(path: Path, *, serving: bool = False) -> "Kernel":
+def kernel_of(path: Path, *, serving: bool = False) -> "Kernel":
     from greatseal.kernel import logs
     from greatseal.kernel.config import read_file
     from greatseal.kernel.kernel import Kernel
@@ -214,7 +218,7 @@ def _kernel(path: Path, *, serving: bool = False) -> "Kernel":
     return Kernel(read_file(path), serving=serving)
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
+def run(work: Coroutine[Any, Any, Any]) -> Any:
     try:
         import uvloop
     except ImportError:

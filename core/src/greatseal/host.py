@@ -9,7 +9,7 @@ import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.declarations import PermissionName
-from greatseal.api.keys import Keys
+from greatseal.api.keys import BlockedKeys, Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Database, Tx
 
@@ -184,6 +184,10 @@ class Host(Protocol):
     @property
     def keys(self) -> Keys:
         """Key rings and sealing, usable from the first lifespan on; ``from_file`` in every hook."""
+
+    @property
+    def blocked_keys(self) -> BlockedKeys:
+        """Public keys that nobody may use any more, usable from the first lifespan on."""
 
     @property
     def changes(self) -> Changes:

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from sqlalchemy import select
 
 from greatseal.api.problems import StartProblem
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.service import Kernel, document, serve
 from greatseal.testing.store import audit, key
 from greatseal_ca import tables
@@ -86,6 +87,7 @@ async def test_a_lost_key_stops_the_start(tmp_path):
 
 KERNEL = """
 import asyncio, json, sys
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.service import serve
 async def main():
     async with serve(json.loads(sys.argv[1])) as service:
@@ -209,6 +211,15 @@ async def test_a_ca_whose_key_nobody_should_trust_is_refused(tmp_path, brought, 
     brought.write(brought.certificate("issuing", "root"), brought.certificate("root", "root"))
 
     assert "exponent" in await refusal(brought.config(tmp_path))
+
+
+async def test_a_ca_whose_key_is_blocked_is_refused(tmp_path, brought):
+    async with serve(brought.config(tmp_path)) as service:
+        host = service.host("ca")
+        name = spki_sha256(brought.keys["issuing"].public_key())
+        await host.db.write(host.blocked_keys.block, name, reason="keyCompromise", by="alice")
+
+    assert "blocked (keyCompromise)" in await refusal(brought.config(tmp_path))
 
 
 async def test_a_ca_that_is_brought_issues(tmp_path, brought):

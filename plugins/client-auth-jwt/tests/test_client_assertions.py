@@ -22,6 +22,7 @@ from greatseal.api.clients import Client, ClientRequest, InvalidClient, InvalidC
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Parameters
 from greatseal.api.problems import Unavailable
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
@@ -40,7 +41,7 @@ RSA = rsa.generate_private_key(65537, 2048)
 @pytest.fixture
 async def host(start_service):
     kernel = (await start_service()).kernel
-    return SimpleNamespace(clock=kernel.clock, db=kernel.store, strikes=kernel.strikes)
+    return SimpleNamespace(clock=kernel.clock, db=kernel.store, strikes=kernel.strikes, blocked_keys=kernel.blocked_keys)
 
 
 class Keyring:
@@ -286,6 +287,16 @@ async def test_a_weak_key_that_was_registered_before_proves_nobody(host, others)
 
     with pytest.raises(InvalidClient):
         await prove(private_key_jwt(host), forged, client(jwks={"keys": keys}))
+
+
+async def test_a_blocked_key_proves_nobody(host):
+    method = private_key_jwt(host)
+    await host.db.write(host.blocked_keys.block, spki_sha256(KEY.public_key()), reason="keyCompromise", by="alice")
+
+    with pytest.raises(InvalidClient) as refused:
+        await prove(method, signed(claims(host)), inline(KEY, OTHER))
+    assert refused.value.cause == "the key of the client is blocked (keyCompromise)"
+    assert await prove(method, signed(claims(host), key=OTHER), inline(KEY, OTHER))
 
 
 def certificate_of(key):

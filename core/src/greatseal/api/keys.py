@@ -121,6 +121,42 @@ class Keys(Protocol):
         """The secret back; raises Internal when key or place is another."""
 
 
+class BlockedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A public key that nobody may use any more. ``spki_sha256`` is :func:`greatseal.jose.acceptance.spki_sha256` of it.
+
+    ``reason`` is shown to whoever uses the key; ``blocked_at`` is microseconds.
+    """
+
+    spki_sha256: str
+    reason: str
+    blocked_by: str
+    blocked_at: int
+
+
+class BlockedKeys(Protocol):
+    """Public keys that nobody may use any more, because others have the private half: blocked by operators, and by revocations.
+
+    Whoever takes a public key from outside asks twice: with :meth:`find` before the work, and with :meth:`find_in` in the transaction
+    that records what the key is good for (an account, a certificate). So what is recorded after a block has committed is not for it.
+    """
+
+    async def find(self, spki_sha256: str) -> BlockedKey | None:
+        """From memory unless it is blocked: fit for every request."""
+
+    def find_in(self, tx: Tx, spki_sha256: str) -> BlockedKey | None:
+        """As the transaction sees it."""
+
+    def block(self, tx: Tx, spki_sha256: str, *, reason: str, by: str) -> bool:
+        """Block it, with the audit event. False when it is blocked already; the first reason stays.
+
+        For example the revocation of a certificate for keyCompromise does so in its own transaction. ``by`` is the acting person, account
+        or program. When the caller of ``write`` resumes, :meth:`find` knows it.
+        """
+
+    def unblock(self, tx: Tx, spki_sha256: str, *, by: str) -> bool:
+        """Let it be used again, with the audit event. False when it is not blocked."""
+
+
 class KeyStore(ABC):
     """Where private keys rest: sealed in the database, or in hardware."""
 

@@ -4,7 +4,7 @@ from sqlalchemy import Column, MetaData, PrimaryKeyConstraint
 
 from greatseal.db.tables import Blob, Collection, Id, Moment, Sealed, Serial, State, Text, table
 
-__all__ = ["CLUSTER_KEY", "KEYS", "audit", "cluster_key", "key", "metadata", "strike"]
+__all__ = ["BLOCKED_KEYS", "CLUSTER_KEY", "KEYS", "audit", "blocked_key", "cluster_key", "key", "metadata", "strike"]
 
 metadata = MetaData()
 
@@ -61,3 +61,16 @@ cluster_key = table(
 """One row: which cluster key is in force. The key itself is in a file; where that holds several, this row decides."""
 
 CLUSTER_KEY = Collection("cluster_key", cluster_key)
+
+blocked_key = table(
+    "core_blocked_key",
+    metadata,
+    State.REPLICATED,
+    Column("spki_sha256", Id, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("blocked_by", Text, nullable=False),
+    Column("blocked_at", Moment, nullable=False),
+)
+"""Public keys that nobody may use any more; the key is in hexadecimal."""
+
+BLOCKED_KEYS = Collection("blocked_key", blocked_key)

@@ -4,13 +4,17 @@ One rule for all of them (RFC 8555 s6.2 badPublicKey; CA/Browser Forum BR 6.1.1.
 :func:`accept_public_key` where it is loaded. Keys that are known to be compromised are another matter: ``host.blocked_keys``.
 """
 
+from hashlib import sha256
+
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from greatseal.jose.algorithms import PublicKey
 from greatseal.jose.edwards import ED448, ED25519, weak_point_reason
 from greatseal.jose.weak import weak_rsa_reason
 
-__all__ = ["accept_public_key"]
+__all__ = ["accept_public_key", "spki_sha256"]
 
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _RHO_BYTES = 32
@@ -37,6 +41,11 @@ def accept_public_key(key: object) -> PublicKey:
     if reason is not None:
         raise ValueError(reason)
     return key
+
+
+def spki_sha256(key: PublicKeyTypes) -> str:
+    """The name under which a key is blocked: SHA-256 of its SubjectPublicKeyInfo, in hexadecimal."""
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def _weak_ml_dsa_reason(encoded: bytes) -> str | None:

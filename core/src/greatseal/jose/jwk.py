@@ -12,7 +12,7 @@ from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.algorithms import ALGORITHMS, PublicKey, fits
 from greatseal.jose.compact import b64url_decode, b64url_encode
 
-__all__ = ["algorithms_of", "jwk_of", "public_key", "thumbprint", "thumbprint_of"]
+__all__ = ["algorithms_of", "jwk_of", "public_key", "public_members", "thumbprint", "thumbprint_of"]
 
 T = TypeVar("T")
 
@@ -62,6 +62,12 @@ def thumbprint(jwk: Mapping[str, Any]) -> str:
     except KeyError as error:
         raise ValueError(f"the JWK lacks {error.args[0]}") from None
     return b64url_encode(hashlib.sha256(f"{{{canonical}}}".encode()).digest())
+
+
+def public_members(jwk: Mapping[str, Any]) -> dict[str, Any]:
+    """The required members of a JWK, private or public: its public key and nothing else."""
+    kty = jwk.get("kty")
+    return {name: jwk[name] for name in _THUMBPRINT_MEMBERS.get(kty if isinstance(kty, str) else "", ("kty",)) if name in jwk}
 
 
 def thumbprint_of(key: PublicKey) -> str:

@@ -35,6 +35,7 @@ from greatseal.kernel.scripts import ScriptRunner
 from greatseal.kernel.services import start_order
 from greatseal.kernel.strikes import StrikesImpl, forget_expired
 from greatseal.kernel.urls import base_and_issuer
+from greatseal.keys.blocked import BlockedKeysImpl
 
 CORE = (
     Owns("server", settings.Server),
@@ -116,6 +117,7 @@ class Kernel:
         self.keys: Keys | None = None
         self.handles = NodeHandles(self.node_id, self.clock)
         self.changes = ChangesHub(self.store)
+        self.blocked_keys = BlockedKeysImpl(self.store, self.changes)
         self.strikes = StrikesImpl(self.clock)
         self.limits = LimitsImpl(self.clock)
         self.blocking = BlockingPools()

@@ -87,6 +87,7 @@ class PluginHost:
         self.clock = kernel.clock
         self.db = kernel.store
         self.handles = kernel.handles
+        self.blocked_keys = kernel.blocked_keys
         self.changes = kernel.changes
         self.strikes = kernel.strikes
         self.limits = kernel.limits

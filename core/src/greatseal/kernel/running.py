@@ -54,18 +54,26 @@ async def running(kernel: Kernel) -> AsyncIterator[Running]:
 async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
     """Everything but listeners and jobs, for whoever is :func:`greatseal.db.sole.sole`; or, ``beside`` that process, without a change."""
     make_state_folder(kernel.state_dir)
-    await asyncio.to_thread(migrate, kernel, mode="check" if beside else None)
     async with AsyncExitStack() as stack:
         stack.callback(kernel.blocking.close)
-        database = await stack.enter_async_context(
-            open_database(kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify)
-        )
-        kernel.store.opened = Rehearsing(database) if beside else database
+        await stack.enter_async_context(with_store(kernel, beside=beside))
+        await kernel.blocked_keys.load()
         kernel.keys = await _keys(kernel, beside=beside)
         for lifespan in kernel.lifespans:
             await stack.enter_async_context(lifespan.open())
         for document in {one.document for one in kernel.discovery}:
             kernel.discovery_members(document)
+        yield
+
+
+@asynccontextmanager
+async def with_store(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
+    """The database alone, its schema up to date: for whoever is :func:`greatseal.db.sole.sole`; or, ``beside`` that one, unchanged."""
+    await asyncio.to_thread(migrate, kernel, mode="check" if beside else None)
+    async with open_database(
+        kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify
+    ) as database:
+        kernel.store.opened = Rehearsing(database) if beside else database
         yield
 
 

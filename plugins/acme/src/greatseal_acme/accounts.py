@@ -11,6 +11,7 @@ from greatseal.api.acme import (
     AccountBinding,
     AccountDoesNotExist,
     AccountView,
+    BadPublicKey,
     Binding,
     BindingRequest,
     ExternalAccountRequired,
@@ -20,12 +21,14 @@ from greatseal.api.acme import (
     UserActionRequired,
 )
 from greatseal.api.audit import AuditEvent
+from greatseal.api.keys import BlockedKey
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.store import Refuse, Row, Tx, operation
 from greatseal.db.tables import param
 from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import PublicKey
-from greatseal.jose.jwk import public_key
+from greatseal.jose.jwk import jwk_of, public_key, thumbprint
 from greatseal_acme import tables as t
 from greatseal_acme.protocol.objects import decode, encode
 from greatseal_acme.protocol.urls import Urls, is_id
@@ -39,7 +42,7 @@ BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbpr
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as this plugin keeps it in memory, with its key ready to verify.
+    """An account as this plugin keeps it in memory, with its key ready to verify and the name under which it would be blocked.
 
     ``key`` is the reason as text where a key of before is accepted no more.
     """
@@ -47,6 +50,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     view: AccountView
     jwk: Mapping[str, Any]
     key: PublicKey | str
+    spki_sha256: str
     contact: tuple[str, ...]
     terms_agreed: bool
     binding: Mapping[str, Any]
@@ -81,6 +85,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     jwk: Mapping[str, Any]
     thumbprint: str
+    spki_sha256: str
     asked: NewAccount
     bindings: Mapping[str, Any]
 
@@ -126,10 +131,13 @@ class Accounts:
         row = tx.one(BY_ID, id=id)
         return self._of(row) if row else None
 
-    async def ask(self, payload: Mapping[str, object], jwk: Mapping[str, Any], thumbprint: str) -> tuple[Account, bool]:
+    async def ask(self, payload: Mapping[str, object], key: PublicKey) -> tuple[Account, bool]:
         """newAccount: the account of this key, and whether it was made now."""
         asked = _read_new(payload)
-        existing = await self._host.db.read(self._by_key, thumbprint)
+        jwk, name = jwk_of(key), spki_sha256(key)
+        if blocked := await self._host.blocked_keys.find(name):
+            raise refused(blocked)
+        existing = await self._host.db.read(self._by_key, thumbprint(jwk))
         if existing is None and asked.only_return_existing:
             raise AccountDoesNotExist("no account has this key")
         if existing is not None:
@@ -142,7 +150,8 @@ class Accounts:
             id=self._host.handles.new_id(),
             url=self._urls.new_account,
             jwk=jwk,
-            thumbprint=thumbprint,
+            thumbprint=thumbprint(jwk),
+            spki_sha256=name,
             asked=asked,
             bindings={member: payload.get(member) for member in self._host.components(AccountBinding)},
         )
@@ -176,6 +185,8 @@ class Accounts:
     def _create_here(self, tx: Tx, creation: Creation) -> Created:
         if existing := self._by_key(tx, creation.thumbprint):
             return Created(id=existing.view.id, made=False)
+        if blocked := self._host.blocked_keys.find_in(tx, creation.spki_sha256):
+            raise Refuse(refused(blocked))
         bound = self._bind(tx, creation)
         grants = next((one.profile_grants for one in bound.values() if one.profile_grants is not None), None)
         principal = next((one.kerberos_principal for one in bound.values() if one.kerberos_principal is not None), None)
@@ -225,6 +236,7 @@ class Accounts:
 
     def _of(self, row: Row) -> Account:
         jwk = decode(row.jwk)
+        key = _key(jwk)
         grants = decode(row.profile_grants)
         status: Literal["valid", "deactivated", "revoked"] = row.status
         view = AccountView(
@@ -238,11 +250,17 @@ class Accounts:
         return Account(
             view=view,
             jwk=jwk,
-            key=_key(jwk),
+            key=key,
+            spki_sha256="" if isinstance(key, str) else spki_sha256(key),
             contact=tuple(decode(row.contact)),
             terms_agreed=bool(row.terms_agreed),
             binding=decode(row.binding) or {},
         )
+
+
+def refused(blocked: BlockedKey) -> BadPublicKey:
+    """What the holder of a blocked key is told."""
+    return BadPublicKey(f"the account key is blocked ({blocked.reason}); make an account with another key")
 
 
 def check_contacts(contacts: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
-from greatseal_acme.accounts import BY_THUMBPRINT
+from greatseal_acme.accounts import BY_THUMBPRINT, Account, refused
 from greatseal_acme.orders import Order, Orders, read_order
 from greatseal_acme.outage import once_back
 from greatseal_acme.protocol.objects import SECOND
@@ -110,15 +110,15 @@ class Finalizations:
         self._began = host.clock.now()
         self._settled_once = False
 
-    async def finalize(self, id: str, asked: FinalizeRequest, account: AccountView) -> Order:
+    async def finalize(self, id: str, asked: FinalizeRequest, account: Account) -> Order:
         """The order, valid. Raises OrderNotReady, Unauthorized, BadCsr, Caa and what else a check refuses with."""
-        order = await self._orders.get(id, account)
+        order = await self._orders.get(id, account.view)
         if order.status != "ready":
             raise OrderNotReady(f"the order is {order.status}; it must be ready to be finalized")
-        request = await self._checked(order, asked, account)
+        request = await self._checked(order, asked, account.view)
         self._active[id] += 1
         try:
-            prepared = await self._claim(order, request)
+            prepared = await self._claim(order, request, account)
             faults.point("acme.finalize.claimed")
             return await self._issue(order, prepared)
         finally:
@@ -175,12 +175,12 @@ class Finalizations:
             raise BadCsr("the key of the request is an account key (RFC 8555 s11.1)")
         return csr
 
-    async def _claim(self, order: Order, request: IssuanceRequest) -> Prepared:
+    async def _claim(self, order: Order, request: IssuanceRequest, account: Account) -> Prepared:
         """Claim the order and record what will be signed, in one transaction."""
         for _ in range(SERIAL_TRIES):
             draft = await self._issuance.compose(request)
             try:
-                return await self._host.db.write(self._reserve, order.id, draft)
+                return await self._host.db.write(self._reserve, order.id, draft, account)
             except SerialTaken:
                 continue
             except Uncertain:
@@ -236,7 +236,9 @@ class Finalizations:
         known = certificate is not None and certificate.status in {"issued", "revoked"}
         await self._host.db.write(_follow, order_id, certificate_id, known)
 
-    def _reserve(self, tx: Tx, order_id: str, draft: Draft) -> Prepared:
+    def _reserve(self, tx: Tx, order_id: str, draft: Draft, account: Account) -> Prepared:
+        if blocked := self._host.blocked_keys.find_in(tx, account.spki_sha256):
+            raise Refuse(refused(blocked))
         if tx.count(CLAIM, order_id=order_id, now=tx.now, new_certificate=draft.id) == 0:
             raise Refuse(OrderNotReady("the order is not ready any more"))
         return self._issuance.reserve(tx, draft)

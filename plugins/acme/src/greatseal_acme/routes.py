@@ -63,14 +63,14 @@ class Handlers:
 
     async def new_account(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
-        account, made = await self._acme.accounts.ask(await call.body(dict[str, Any]), caller.jwk, caller.thumbprint)
+        account, made = await self._acme.accounts.ask(await call.body(dict[str, Any]), caller.key)
         answer = self._account_reply(account, status=201 if made else 200)
         terms = self._acme.terms_of_service_url
         return answer.with_headers(("Link", f'<{terms}>;rel="terms-of-service"')) if terms else answer
 
     async def account(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
-        if call.path["id"] != caller.view.id or caller.account is None:
+        if call.path["id"] != caller.view.id:
             raise not_found()
         if not caller.payload:
             return self._account_reply(caller.account)
@@ -87,7 +87,7 @@ class Handlers:
     async def finalize(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
         asked = await call.body(FinalizeRequest)
-        return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], asked, caller.view))
+        return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], asked, caller.account))
 
     async def authorization(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)

@@ -36,7 +36,7 @@ class Acme:
         self.challenges = Challenges(host, self.urls, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, self.orders, issuance)
         self.certificates = Certificates(issuance)
-        self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get)
+        self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys)
 
     @property
     def terms_of_service_url(self) -> str | None:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from cryptography import x509
 
 from greatseal.api.issuance import IssuanceRequest
+from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca import files
 from greatseal_ca.authority import Authority, made_days, open_sealed, write_public
 from greatseal_ca.build import Composer, LeafExtensions, Template
@@ -81,6 +83,8 @@ class Authorities:
         """Load or make every CA, and show its root certificate under the state folder. Raises StartProblem."""
         for ca_id, ca in self._settings.items():
             authority = await _authority(host, ca)
+            if blocked := await host.blocked_keys.find(spki_sha256(authority.signer.public_key)):
+                raise StartProblem(f"[ca] {ca_id}: the key of the CA certificate is blocked ({blocked.reason}); bring another CA")
             self._open[ca_id] = Issuing(authority, ca)
             await host.db.write(_keep_chain, authority.chain)
             inventory.knows(authority.chain)

@@ -1,4 +1,4 @@
-"""What a profile asks before a CSR is looked at: identifier patterns and an operator's program (rulings R60, R61)."""
+"""What may refuse a finalization: identifier patterns and an operator's program of the profile (rulings R60, R61), blocked keys."""
 
 import asyncio
 import time
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from greatseal.api.acme import Identifier, Unauthorized
+from greatseal.api.acme import BadCsr, Identifier, Unauthorized
 from greatseal.api.issuance import Finalization, FinalizeCheck
+from greatseal.api.keys import BlockedKey, BlockedKeys
 from greatseal.api.problems import Internal
 from greatseal.host import Scripts
+from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.settings import ProfileSettings
 
 if TYPE_CHECKING:
@@ -95,6 +97,26 @@ class AuthHook(FinalizeCheck):
             raise Unauthorized(f"auth_hook: no answer within {own.auth_hook_timeout_secs:g} seconds")
         if answer.code != 0:
             raise Unauthorized(f"auth_hook: {_reason(answer.stdout) or 'refused without a reason'}")
+
+
+class BlockedKeyCheck(FinalizeCheck):
+    """The key of the CSR is not blocked. It is asked again with the reservation; here it spares the work in between."""
+
+    name = "blocked_keys"
+    phase = "csr"
+
+    def __init__(self, blocked: BlockedKeys) -> None:
+        self._blocked = blocked
+
+    async def check(self, finalization: Finalization) -> None:
+        assert finalization.csr is not None
+        if found := await self._blocked.find(spki_sha256(finalization.csr.public_key)):
+            raise refused_key(found)
+
+
+def refused_key(blocked: BlockedKey) -> BadCsr:
+    """What whoever sends a CSR with a blocked key is told."""
+    return BadCsr(f"the key of the CSR is blocked ({blocked.reason}); make another one")
 
 
 def _compiled(patterns: Sequence[str]) -> "list[regex.Pattern[str]]":

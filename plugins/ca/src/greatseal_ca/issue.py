@@ -20,11 +20,13 @@ from greatseal.api.issuance import (
     SanInjector,
 )
 from greatseal.api.problems import Internal, NotFound, Unavailable
-from greatseal.api.store import Tx
+from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.build import assemble, draw_serial, hash_named_in
 from greatseal_ca.csr import match, read_csr
+from greatseal_ca.finalize import refused_key
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.names import alternative_names
 from greatseal_ca.profiles import Profiles
@@ -120,6 +122,8 @@ class CertificateAuthority:
         return await self._issuer(request.profile.issue_as).compose(request, names)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
+        if blocked := self._host.blocked_keys.find_in(tx, spki_sha256(draft.request.csr.public_key)):
+            raise Refuse(refused_key(blocked))
         prepared = self._issuer(draft.issue_as).prepare(tx, draft)
         self._inventory.reserve(tx, draft, prepared)
         return prepared

@@ -12,7 +12,7 @@ from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.finalize import AuthHook, IdentifierPatterns
+from greatseal_ca.finalize import AuthHook, BlockedKeyCheck, IdentifierPatterns
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority, X509Issuer
 from greatseal_ca.profiles import Profiles
@@ -70,7 +70,7 @@ class Plugin:
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         settings = self._shared(host).profiles.settings
-        return [IdentifierPatterns(settings, host.log), AuthHook(settings, host.scripts)]
+        return [IdentifierPatterns(settings, host.log), AuthHook(settings, host.scripts), BlockedKeyCheck(host.blocked_keys)]
 
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:

@@ -4,6 +4,7 @@ import hmac
 
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
 from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import BadJws, Jws, fits
 from greatseal_client_auth_jwt.assertion import Assertion, accept, read, refused
 from greatseal_client_auth_jwt.jwks import ClientKey, ClientKeys, keys_of
@@ -44,8 +45,11 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)
         keys = await self._keys.of(client, credentials.jws.header)
-        if not any(_signed_by(key, credentials.jws) for key in keys):
+        used = next((key.key for key in keys if _signed_by(key, credentials.jws)), None)
+        if used is None:
             raise refused("no key of the client made the signature")
+        if blocked := await self._host.blocked_keys.find(spki_sha256(used)):
+            raise refused(f"the key of the client is blocked ({blocked.reason})")
         await accept(self._host, credentials)
         return ClientMatch(client=client, subject=client.client_id)
 

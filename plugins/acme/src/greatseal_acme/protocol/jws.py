@@ -6,26 +6,31 @@ from typing import Any
 from greatseal.api.acme import AccountDoesNotExist, AccountView, BadNonce, BadPublicKey, BadSignatureAlgorithm, Unauthorized
 from greatseal.api.http import AuthScheme, Call, Caller, Reply
 from greatseal.api.http import Jws as JwsRule
+from greatseal.api.keys import BlockedKeys
 from greatseal.api.problems import BadRequest
 from greatseal.jose.compact import ALGORITHMS, BadJws, Jws, KeyMismatch, PublicKey, parse_flattened
-from greatseal.jose.jwk import jwk_of, public_key, thumbprint
-from greatseal_acme.accounts import Account
+from greatseal.jose.jwk import public_key
+from greatseal_acme.accounts import Account, refused
 from greatseal_acme.protocol.nonces import Nonces
 from greatseal_acme.protocol.urls import Urls, is_id
 
 
 class AcmeCaller(Caller, frozen=True, kw_only=True):
-    """The holder of an account key. ``account`` is None where the key came as ``jwk``; ``payload`` is empty for POST-as-GET."""
+    """The holder of an account key. ``known`` is None where the key came as ``jwk``; ``payload`` is empty for POST-as-GET."""
 
-    account: Account | None
-    jwk: Mapping[str, Any]
-    thumbprint: str
+    known: Account | None
+    key: PublicKey
     payload: bytes
 
     @property
-    def view(self) -> AccountView:
+    def account(self) -> Account:
         """The account of a request with ``kid``."""
-        assert self.account is not None
+        assert self.known is not None
+        return self.known
+
+    @property
+    def view(self) -> AccountView:
+        """What others see of the account of a request with ``kid``."""
         return self.account.view
 
 
@@ -34,10 +39,11 @@ class AcmeJws(AuthScheme):
 
     rule = JwsRule
 
-    def __init__(self, nonces: Nonces, urls: Urls, find: Callable[[str], Awaitable[Account | None]]) -> None:
+    def __init__(self, nonces: Nonces, urls: Urls, find: Callable[[str], Awaitable[Account | None]], blocked: BlockedKeys) -> None:
         self._nonces = nonces
         self._urls = urls
         self._find = find
+        self._blocked = blocked
 
     async def authenticate(self, call: Call) -> AcmeCaller:
         """Raises malformed, badSignatureAlgorithm, accountDoesNotExist, unauthorized, badNonce or badPublicKey."""
@@ -55,6 +61,8 @@ class AcmeJws(AuthScheme):
             )
         counter = self._nonce(jws.header.get("nonce"))
         caller = self._verified(jws, account)
+        if account is not None and (blocked := await self._blocked.find(account.spki_sha256)):
+            raise refused(blocked)
         if not self._nonces.strike(counter):
             raise BadNonce("the nonce was used meanwhile; take the one of this answer")
         call.replace_body(jws.payload)
@@ -86,15 +94,13 @@ class AcmeJws(AuthScheme):
             if isinstance(account.key, str):
                 raise BadPublicKey(f"the account key is not accepted: {account.key}")
             verify(jws, account.key)
-            view = account.view
-            return AcmeCaller(subject=view.id, account=account, jwk=account.jwk, thumbprint=view.thumbprint, payload=jws.payload)
+            return AcmeCaller(subject=account.view.id, known=account, key=account.key, payload=jws.payload)
         try:
             key = public_key(jws.header["jwk"])
         except ValueError as error:
             raise BadPublicKey(f"the account key is not accepted: {error}") from None
         verify(jws, key)
-        jwk = jwk_of(key)
-        return AcmeCaller(subject="", account=None, jwk=jwk, thumbprint=thumbprint(jwk), payload=jws.payload)
+        return AcmeCaller(subject="", known=None, key=key, payload=jws.payload)
 
 
 def read_jws(body: bytes) -> Jws:
