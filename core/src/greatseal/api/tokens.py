@@ -208,8 +208,8 @@ class Families(Protocol):
     def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
         """End a family and its access tokens; False when it was not active. ``by`` is the principal of the audit event."""
 
-    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> int:
-        """End all families that match every value given; at least one must be. How many there were."""
+    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> None:
+        """End all families that match every value given; at least one must be. None is good any more; the rows of many follow in bites."""
 
 
 # ---- Refusals of the token endpoint (RFC 6749 s5.2, RFC 8628 s3.5, RFC 8707 s2)

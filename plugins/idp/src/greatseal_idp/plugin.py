@@ -120,6 +120,7 @@ class Plugin:
             provider = self.provider(host)
             await provider.scopes.open()
             await provider.signing.open()
+            await provider.endings.open()
             yield
 
         return [Lifespan(name="idp", open=opened)]

@@ -23,6 +23,7 @@ from greatseal_idp.signing import Signing
 from greatseal_idp.token.bearer import BearerScheme
 from greatseal_idp.token.cleanup import Cleanup
 from greatseal_idp.token.codes import Codes
+from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.endpoint import TokenEndpoint
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.grants.authorization_code import AuthorizationCode
@@ -36,7 +37,7 @@ from greatseal_idp.token.revoked import Revocations
 from greatseal_idp.token.userinfo import UserInfo
 from greatseal_idp.token.verify import TokensImpl
 
-HOUR = 3600.0
+MINUTE, HOUR = 60.0, 3600.0
 
 
 class Provider:
@@ -81,9 +82,14 @@ class Provider:
         return Revocations(self.host)
 
     @cached_property
+    def endings(self) -> Endings:
+        """What is over, and the rows that follow."""
+        return Endings(self.host, self.revocations)
+
+    @cached_property
     def families(self) -> FamiliesImpl:
         """Refresh token families (service FAMILIES)."""
-        return FamiliesImpl(self.host, self.revocations)
+        return FamiliesImpl(self.host, self.revocations, self.endings)
 
     @cached_property
     def codes(self) -> Codes:
@@ -98,7 +104,7 @@ class Provider:
     @cached_property
     def tokens(self) -> TokensImpl:
         """The tokens of this issuer (service TOKENS)."""
-        return TokensImpl(self.host, self.signing, self.policy, self.families, self.revocations)
+        return TokensImpl(self.host, self.signing, self.policy, families=self.families, revocations=self.revocations, endings=self.endings)
 
     @cached_property
     def issuer(self) -> Issuer:
@@ -111,7 +117,7 @@ class Provider:
         return Sessions(
             self.host,
             directories=self.directories,
-            families=self.families,
+            endings=self.endings,
             revocations=self.revocations,
             clients=self.clients,
             signing=self.signing,
@@ -148,7 +154,7 @@ class Provider:
     def grants(self) -> Sequence[Grant[Any]]:
         """The grants of this plugin."""
         return [
-            AuthorizationCode(self.host, self.codes, self.tokens, self.scopes, self.claims),
+            AuthorizationCode(self.host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings),
             RefreshTokenGrant(self.host, self.families, self.tokens, self.scopes, self.claims),
             ClientCredentials(self.tokens, self.scopes),
         ]
@@ -162,6 +168,7 @@ class Provider:
         expired = Cleanup(self.host, self.revocations.forget)
         return [
             Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, scope=Scope.NODE, jitter=60.0),
+            Job(name="idp-endings", every=MINUTE, run=self.endings.carry_on, scope=Scope.NODE),
             Job(name="idp-cleanup", every=HOUR, run=expired.run, scope=Scope.NODE, jitter=60.0),
             *self.sessions.jobs(),
             *self.front.jobs(),
@@ -183,5 +190,5 @@ class Provider:
 
     def _end_tokens(self, tx: Tx, client_id: str) -> None:
         """Nothing that a deleted client got is good any more."""
-        self.families.revoke_of(tx, client_id=client_id)
         self.revocations.revoke(tx, "client", client_id)
+        self.endings.begin(tx, "client", client_id=client_id)

@@ -95,7 +95,7 @@ consent = table(
     Column("client_id", Id, nullable=False),
     Column("scopes", Document, nullable=False),
     Column("granted_at", Moment, nullable=False),
-    Index("idp_consent_client", "client_id"),
+    Index("idp_consent_client", "client_id", "id"),
     Index("idp_consent_subject", "subject", "granted_at", "client_id"),
 )
 CONSENT = Collection("idp_consent", consent)
@@ -160,9 +160,25 @@ family = table(
     _index_where(_LIVE, "idp_family_end", "expires_at", "id"),
     _index_where(_LIVE, "idp_family_subject", "subject", "expires_at", "id"),
     _index_where(_LIVE, "idp_family_client", "client_id", "expires_at", "id"),
-    Index("idp_family_session", "session_id"),
-    Index("idp_family_origin", "origin"),
+    _index_where(_LIVE, "idp_family_session", "session_id", "expires_at", "id"),
+    _index_where(_LIVE, "idp_family_origin", "origin", "expires_at", "id"),
 )
+
+ending = table(
+    "idp_ending",
+    metadata,
+    State.OWNED,
+    Column("id", Id, primary_key=True),
+    Column("kind", Text, nullable=False),  # client, consent, session, origin, families
+    Column("client_id", Id),
+    Column("subject", Text),
+    Column("session_id", Id),
+    Column("origin", Blob),
+    Column("up_to", Moment, nullable=False),
+    Column("step", Serial, nullable=False),
+    Column("reached", Text, nullable=False),  # the key of the last row that was looked at in this step
+)
+"""What is over though not all of its rows say so yet: whatever was granted until ``up_to`` to all that a row names."""
 
 revoked = table(
     "idp_revoked",
@@ -210,4 +226,4 @@ place = table(
 )
 """Addresses that a person has signed in from: failures from elsewhere are counted apart."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0005")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0006")

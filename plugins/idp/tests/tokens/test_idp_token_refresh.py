@@ -289,8 +289,11 @@ async def test_revoke_of_matches_every_value_given(desk: Any, client: Any) -> No
         await desk.tokens(one, subject=who, session_id=session)
     families = desk.service.kernel.service(FAMILIES)
 
-    async def revoked(**which: str) -> Any:
-        return await desk.host.db.write(lambda tx: families.revoke_of(tx, **which))
+    async def revoked(**which: str) -> int:
+        """How many more are revoked then."""
+        before = sum(family.revoked_at is not None for family in await desk.families())
+        await desk.host.db.write(lambda tx: families.revoke_of(tx, **which))
+        return sum(family.revoked_at is not None for family in await desk.families()) - before
 
     assert await revoked(subject="alice@EXAMPLE", client_id=client.client_id) == 1
     assert await revoked(session_id=f"s-{client.client_id}-bob@EXAMPLE") == 1

@@ -14,6 +14,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp.admin.reading import seconds
 from greatseal_idp.tables import family
+from greatseal_idp.token.endings import IS_OVER
 from greatseal_idp.token.families import FamiliesImpl
 
 PATH = "/api/admin/refresh-families"
@@ -53,7 +54,7 @@ def _revoke(tx: Tx, families: FamiliesImpl, family_id: str, by: str) -> bool:
     return families.revoke(tx, family_id, event_type="refresh_family_revoked", by=by)
 
 
-_IS_LIVE = (family.c.revoked_at.is_(None), family.c.idle_expires_at > param("moment"), family.c.expires_at > param("moment"))
+_IS_LIVE = (family.c.revoked_at.is_(None), ~IS_OVER, family.c.idle_expires_at > param("moment"), family.c.expires_at > param("moment"))
 _LIVE = select(family.c.id).where(family.c.id == param("family_id"), *_IS_LIVE)
 
 

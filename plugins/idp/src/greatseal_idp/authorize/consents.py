@@ -4,14 +4,13 @@ from collections.abc import Collection
 from hashlib import sha256
 
 import msgspec
-from sqlalchemy import select, tuple_, update
+from sqlalchemy import select, tuple_
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import BadRequest, Problem, Unauthenticated
-from greatseal.api.store import Refuse, Tx, scan
-from greatseal.api.tokens import Families, Tokens
+from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -21,6 +20,7 @@ from greatseal_idp.authorize.waiting import Kept, use_up
 from greatseal_idp.clients.registry import as_stored
 from greatseal_idp.scopes import Asked
 from greatseal_idp.token.codes import CodeOrder, Codes
+from greatseal_idp.token.endings import Endings
 
 _BY_ID = select(t.consent).where(t.consent.c.id == param("consent"))
 _OF = (
@@ -32,8 +32,6 @@ _OF = (
     .order_by(t.consent.c.granted_at, t.consent.c.client_id)
     .limit(param("wanted"))
 )
-_CODES_OF = select(t.code.c.digest).where(t.code.c.subject == param("subject"), t.code.c.client_id == param("client"))
-_USE_UP = update(t.code).where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None)).values(used_at=param("moment"))
 _SESSION = select(t.session.c.id).where(t.session.c.id == param("session"))
 
 
@@ -60,8 +58,9 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
 class Consents:
     """Remembered consents, and codes."""
 
-    def __init__(self, host: Host, codes: Codes, reader: Reader) -> None:
+    def __init__(self, host: Host, codes: Codes, endings: Endings, reader: Reader) -> None:
         self._host = host
+        self._endings = endings
         self._codes = codes
         self._reader = reader
         self._cache = host.changes.cache(t.CONSENT.name, _load)
@@ -76,8 +75,8 @@ class Consents:
             return True
         if client.token_endpoint_auth_method == "none" and not redirect_uri.startswith("https:"):  # noqa: S105  # a method's name
             return False
-        remembered = await self._cache.get(consent_id(session.subject, client.client_id))
-        return remembered is not None and remembered.issuperset(scopes)
+        consent = await self._cache.get(consent_id(session.subject, client.client_id))
+        return self._covers(consent, session.subject, scopes)
 
     async def of(self, subject: str, after: tuple[int, str], wanted: int) -> list[Consent]:
         """At most ``wanted`` of what a person allowed, oldest first, that come after a moment and a client id."""
@@ -99,19 +98,14 @@ class Consents:
         )
         await self._host.db.write(_deny, kept.uses, event)
 
-    async def withdraw(self, subject: str, client_id: str, *, families: Families, tokens: Tokens) -> None:
+    async def withdraw(self, subject: str, client_id: str) -> None:
         """Forget what a person allowed a client, and end what the client has of this person: codes, families and access tokens."""
+        await self._host.db.write(self._withdraw, subject, client_id)
 
-        @scan
-        def end(tx: Tx) -> None:
-            if tx.remove(t.CONSENT, consent_id(subject, client_id)):
-                tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
-                for code in tx.all(_CODES_OF, subject=subject, client=client_id):
-                    tx.count(_USE_UP, code=code.digest, moment=tx.now)
-                    tokens.revoke_origin(tx, bytes(code.digest))
-                families.revoke_of(tx, subject=subject, client_id=client_id)
-
-        await self._host.db.write(end)
+    def _withdraw(self, tx: Tx, subject: str, client_id: str) -> None:
+        if tx.remove(t.CONSENT, consent_id(subject, client_id)):
+            tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
+            self._endings.begin(tx, "consent", subject=subject, client_id=client_id)
 
     def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
         if tx.one(_SESSION, session=session.id) is None:
@@ -124,12 +118,29 @@ class Consents:
             raise Refuse(problem) from problem
         order = _order(kept.request, session, asked)
         if approved:
-            _remember(tx, order)
+            self._remember(tx, order)
         elif not is_implicit(now):
-            remembered = _load(tx, consent_id(session.subject, client.client_id))
-            if remembered is None or not remembered.issuperset(asked.all):
+            consent = _load(tx, consent_id(session.subject, client.client_id))
+            if not self._covers(consent, session.subject, asked.all):
                 raise Refuse(ConsentRequired("the consent was withdrawn"))
         return self._codes.issue(tx, order)
+
+    def _covers(self, consent: Consent | None, subject: str, scopes: Collection[str]) -> bool:
+        """Whether a consent that is not over has all of the scopes."""
+        if consent is None or self._endings.cover(consent.client_id, subject, consent.granted_at):
+            return False
+        return set(consent.scopes).issuperset(scopes)
+
+    def _remember(self, tx: Tx, order: CodeOrder) -> None:
+        id = consent_id(order.subject, order.client_id)
+        allowed = (*order.scopes, *order.implied)
+        before = _load(tx, id)
+        kept = before.scopes if before is not None and self._covers(before, order.subject, ()) else ()
+        encoded = msgspec.json.encode(sorted({*kept, *allowed})).decode()
+        tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
+        tx.audit(
+            AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(allowed))
+        )
 
 
 def is_implicit(client: Client) -> bool:
@@ -159,27 +170,19 @@ def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) ->
     )
 
 
-def _remember(tx: Tx, order: CodeOrder) -> None:
-    id = consent_id(order.subject, order.client_id)
-    allowed = (*order.scopes, *order.implied)
-    scopes = sorted((_load(tx, id) or frozenset()).union(allowed))
-    encoded = msgspec.json.encode(scopes).decode()
-    tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
-    tx.audit(
-        AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(allowed))
-    )
-
-
 def _deny(tx: Tx, uses: tuple[str, ...], event: AuditEvent) -> None:
     use_up(tx, uses)
     tx.audit(event)
 
 
-def _load(tx: Tx, id: str) -> frozenset[str] | None:
+def _load(tx: Tx, id: str) -> Consent | None:
     row = tx.one(_BY_ID, consent=id)
-    return frozenset(msgspec.json.decode(row.scopes)) if row is not None else None
+    return None if row is None else _consent(row)
 
 
 def _of(tx: Tx, subject: str, after: tuple[int, str], wanted: int) -> list[Consent]:
-    rows = tx.all(_OF, subject=subject, moment=after[0], last=after[1], wanted=wanted)
-    return [Consent(client_id=row.client_id, scopes=tuple(msgspec.json.decode(row.scopes)), granted_at=row.granted_at) for row in rows]
+    return [_consent(row) for row in tx.all(_OF, subject=subject, moment=after[0], last=after[1], wanted=wanted)]
+
+
+def _consent(row: Row) -> Consent:
+    return Consent(client_id=row.client_id, scopes=tuple(msgspec.json.decode(row.scopes)), granted_at=row.granted_at)

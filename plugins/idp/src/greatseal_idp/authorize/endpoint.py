@@ -42,7 +42,7 @@ class AuthorizeEndpoint:
         self.waiting = WaitingRequests(host)
         self.limits = LoginLimits(host)
         self.reader = Reader(host, provider)
-        self.consents = Consents(host, provider.codes, self.reader)
+        self.consents = Consents(host, provider.codes, provider.endings, self.reader)
         self.responses = Responses(host.issuer, provider.pages)
 
     def routes(self) -> list[Route]:

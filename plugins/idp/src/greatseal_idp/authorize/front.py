@@ -5,7 +5,6 @@ from typing import Protocol
 from greatseal.api.declarations import EventType, Job, Scope
 from greatseal.api.directory import Directories
 from greatseal.api.http import Route
-from greatseal.api.tokens import Families
 from greatseal.host import Host
 from greatseal_idp.authorize.consent import ConsentEndpoint
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
@@ -31,8 +30,6 @@ class FrontParts(Parts, Protocol):
     @property
     def directories(self) -> Directories: ...
     @property
-    def families(self) -> Families: ...
-    @property
     def sessions(self) -> Sessions: ...
 
 
@@ -54,8 +51,6 @@ class Front:
             roles=provider.sessions.roles,
             clients=provider.clients,
             consents=authorize.consents,
-            families=provider.families,
-            tokens=provider.tokens,
             pages=provider.pages,
             forms=forms,
         )

@@ -10,6 +10,7 @@ from greatseal_idp.pages.render import Pages
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.codes import Codes
+from greatseal_idp.token.endings import Endings
 
 
 class Parts(Protocol):
@@ -27,6 +28,8 @@ class Parts(Protocol):
     def login(self) -> Login: ...
     @property
     def codes(self) -> Codes: ...
+    @property
+    def endings(self) -> Endings: ...
     @property
     def tokens(self) -> Tokens: ...
     @property

@@ -38,7 +38,6 @@ _PRINCIPALS, _PATTERNS, _SPIFFE_IDS = (
     select(column.label("name"), t.client.c.client_id).where(column.is_not(None)).order_by(column, t.client.c.client_id)
     for column in (t.client.c.kerberos_principal, t.client.c.kerberos_principal_pattern, t.client.c.spiffe_id)
 )
-_CONSENTS = select(t.consent.c.id).where(t.consent.c.client_id == param("client_id"))
 
 Ends = Callable[[Tx, str], object]
 """What ends with a client, in the transaction of its deletion."""
@@ -224,8 +223,6 @@ def _delete(tx: Tx, client_id: str, by: str, ends: Sequence[Ends]) -> bool:
     if tx.one(_BY_ID, client_id=client_id) is None:
         return False
     tx.remove(t.CLIENT, client_id)
-    for row in tx.all(_CONSENTS, client_id=client_id):
-        tx.remove(t.CONSENT, row.id)
     for end in ends:
         end(tx, client_id)
     tx.audit(AuditEvent(event_type="client_deleted", service="idp", sub=by, client_id=client_id))

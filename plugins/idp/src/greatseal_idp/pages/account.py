@@ -8,7 +8,6 @@ from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.lists import Page, filter_of, moment_key
 from greatseal.api.problems import Problem
-from greatseal.api.tokens import Families, Tokens
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
@@ -32,8 +31,6 @@ class AccountPage:
         roles: Roles,
         clients: Clients,
         consents: Consents,
-        families: Families,
-        tokens: Tokens,
         pages: Pages,
         forms: Forms,
     ) -> None:
@@ -42,8 +39,6 @@ class AccountPage:
         self._roles = roles
         self._clients = clients
         self._consents = consents
-        self._families = families
-        self._tokens = tokens
         self._pages = pages
         self._forms = forms
 
@@ -83,7 +78,7 @@ class AccountPage:
         try:
             form = Parameters.parse(await call.raw())
             self._forms.check(call, form)
-            await self._consents.withdraw(session.subject, form.get("client_id", ""), families=self._families, tokens=self._tokens)
+            await self._consents.withdraw(session.subject, form.get("client_id", ""))
         except Problem as problem:
             return self._pages.refusal(call, problem)
         return self._pages.see_other(ACCOUNT)

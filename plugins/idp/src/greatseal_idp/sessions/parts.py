@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from greatseal.api.clients import Clients
 from greatseal.api.declarations import EventType, Job, Scope
 from greatseal.api.http import AuthScheme, Route
-from greatseal.api.tokens import Families
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.pages.render import Pages
@@ -17,6 +16,7 @@ from greatseal_idp.sessions.logout import Logout
 from greatseal_idp.sessions.schemes import OwnOrigin, PermissionScheme, SessionScheme
 from greatseal_idp.sessions.store import SessionStore
 from greatseal_idp.signing import Signing
+from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.revoked import Revocations
 
 EVENTS = (
@@ -41,14 +41,14 @@ class Sessions:
         host: Host,
         *,
         directories: DirectoriesImpl,
-        families: Families,
+        endings: Endings,
         revocations: Revocations,
         clients: Clients,
         signing: Signing,
         pages: Pages,
     ) -> None:
         self.backchannel = Backchannel(host, clients, signing)
-        self.store = SessionStore(host, directories, families, revocations, self.backchannel)
+        self.store = SessionStore(host, directories, endings, revocations, self.backchannel)
         self.login = LoginImpl(host, self.store, directories)
         self.roles = Roles(host, directories)
         self.origin = OwnOrigin(host)

@@ -12,13 +12,13 @@ from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.http import Call
 from greatseal.api.identity import AccountRefused, SessionView, Upstream
 from greatseal.api.store import Row, Tx, scan
-from greatseal.api.tokens import Families
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.directories import DirectoriesImpl, PasswordChanged
 from greatseal_idp.sessions.cookie import SessionCookie, digest_of
 from greatseal_idp.settings import SessionSettings
+from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.revoked import Revocations
 
 SECOND = 1_000_000
@@ -33,7 +33,6 @@ BY_ID = select(t.session).where(t.session.c.id == param("id"))
 BY_DIGEST = select(t.session.c.id).where(t.session.c.digest == param("digest"))
 EXPIRED = select(t.session.c.id).where(t.session.c.expires_at <= param("now")).order_by(t.session.c.expires_at).limit(SWEEP)
 WITH_UPSTREAM = select(t.session.c.id, t.session.c.upstream).where(t.session.c.upstream.is_not(None))
-FAMILIES_OF = select(t.family.c.id, t.family.c.scopes).where(t.family.c.session_id == param("session_id"), t.family.c.revoked_at.is_(None))
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,10 +72,10 @@ class Notifier(Protocol):
 class SessionStore:
     """The sessions of this issuer."""
 
-    def __init__(self, host: Host, directories: DirectoriesImpl, families: Families, revocations: Revocations, notifier: Notifier) -> None:
+    def __init__(self, host: Host, directories: DirectoriesImpl, endings: Endings, revocations: Revocations, notifier: Notifier) -> None:
         self._host = host
         self._directories = directories
-        self._families = families
+        self._endings = endings
         self._revocations = revocations
         self._notifier = notifier
         self._ttl = host.settings(SessionSettings).ttl * SECOND
@@ -204,9 +203,7 @@ class SessionStore:
         if session is None:
             return None
         tx.remove(t.SESSION, id)
-        for family in tx.all(FAMILIES_OF, session_id=id):
-            if "offline_access" not in msgspec.json.decode(family.scopes):
-                self._families.revoke(tx, family.id, event_type="refresh_family_revoked")
+        self._endings.begin(tx, "session", session_id=id)
         if session.clients:
             self._revocations.revoke(tx, "session", id)
         return session

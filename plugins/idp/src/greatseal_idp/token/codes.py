@@ -49,6 +49,7 @@ class CodeRecord(CodeOrder, frozen=True, kw_only=True):
     """A code as it is stored."""
 
     digest: bytes
+    created_at: int
     expires_at: int
     used: bool
 
@@ -103,6 +104,7 @@ class Codes:
             nonce=row.nonce,
             claims=None if row.claims is None else msgspec.json.decode(row.claims),
             digest=bytes(row.digest),
+            created_at=row.created_at,
             expires_at=row.expires_at,
             used=row.used_at is not None,
         )

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Executable, select, update
+from sqlalchemy import select, update
 
-from greatseal.api.audit import AuditEvent
 from greatseal.api.store import Row, Tx
 from greatseal.api.tokens import Authentication, Family, Granted
 from greatseal.db.tables import param
@@ -14,6 +13,7 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
 from greatseal_idp import tables as t
 from greatseal_idp.settings import TokenSettings
+from greatseal_idp.token.endings import IS_OVER, OFFLINE, Endings
 from greatseal_idp.token.refresh_tokens import RefreshToken, RefreshTokens
 from greatseal_idp.token.revoked import Revocations
 
@@ -22,7 +22,7 @@ GRANTS = 5_000
 """Families whose unchanging part is remembered: about 1 kB each."""
 
 _NEW = t.family.insert().values({column.name: param(column.name) for column in t.family.columns})
-_BY_ID = select(t.family).where(t.family.c.id == param("family"))
+_BY_ID = select(t.family, IS_OVER.label("over")).where(t.family.c.id == param("family"))
 _ROTATE = (
     update(t.family)
     .where(
@@ -56,10 +56,16 @@ class FamilyGrant(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     subject: str
     session_id: str | None
+    origin: bytes | None
     scopes: tuple[str, ...]
     held: Held
     created_at: int
     expires_at: int
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it outlives its session."""
+        return OFFLINE in self.scopes
 
 
 class FamilyRecord(FamilyGrant, frozen=True, kw_only=True):
@@ -78,9 +84,10 @@ class FamilyRecord(FamilyGrant, frozen=True, kw_only=True):
 class FamiliesImpl:
     """The families of this node (service ``FAMILIES``)."""
 
-    def __init__(self, host: Host, revocations: Revocations) -> None:
+    def __init__(self, host: Host, revocations: Revocations, endings: Endings) -> None:
         settings = host.settings(TokenSettings)
         self._host = host
+        self._endings = endings
         self._revocations = revocations
         self._tokens = RefreshTokens(host)
         self._grants = host.changes.cache(t.family.name, _grant, size=GRANTS)
@@ -125,7 +132,10 @@ class FamiliesImpl:
     async def granted(self, id: str) -> FamilyGrant | None:
         """What a family was opened for, from memory; None when there is none or it is known to be revoked."""
         await self._revocations.load()
-        return None if self._revocations.any((f"family {id}",)) else await self._grants.get(id)
+        if self._revocations.any((f"family {id}",)):
+            return None
+        grant = await self._grants.get(id)
+        return None if grant is not None and self._endings.pending and self._endings.cover_family(grant) else grant
 
     def find(self, tx: Tx, id: str) -> FamilyRecord | None:
         """The family as it is now."""
@@ -165,66 +175,17 @@ class FamiliesImpl:
         return token.generation + 1 == record.generation and 0 <= now - record.rotated_at < self._grace
 
     def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
-        row = tx.one(_END, family=id, moment=tx.now)
-        if row is None:
-            return False
-        self._revocations.revoke(tx, "family", row.id)
-        outcome = "failure" if event_type == "refresh_replay" else "success"
-        tx.audit(
-            AuditEvent(
-                event_type=event_type,
-                service="idp",
-                outcome=outcome,
-                sub=row.subject,
-                client_id=row.client_id,
-                principal=by,
-                detail=f"family {row.id}",
-            )
-        )
-        return True
+        return self._endings.end_family(tx, id, event_type=event_type, by=by)
 
-    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> int:
-        given = {"subject": subject, "client_id": client_id, "session_id": session_id}
-        wanted = {f"of_{name}": value for name, value in given.items() if value is not None}
-        if not wanted:
+    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> None:
+        if subject is None and client_id is None and session_id is None:
             raise TypeError("revoke_of takes at least one of subject, client_id and session_id")
-        rows = tx.all(_LIVE_OF[frozenset(wanted)], **wanted)
-        return sum(self.revoke(tx, row.id, event_type="refresh_family_revoked") for row in rows)
+        self._endings.begin(tx, "families", subject=subject, client_id=client_id, session_id=session_id)
 
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         """End all that was issued under an origin, access tokens without a family too."""
         self._revocations.revoke(tx, "origin", b64url_encode(origin))
-        for row in tx.all(_LIVE_OF[frozenset({"of_origin"})], of_origin=origin):
-            self.revoke(tx, row.id, event_type="refresh_family_revoked")
-
-
-_END = (
-    update(t.family)
-    .where(t.family.c.id == param("family"), t.family.c.revoked_at.is_(None))
-    .values(revoked_at=param("moment"))
-    .returning(t.family.c.id, t.family.c.subject, t.family.c.client_id)
-)
-
-
-def _live_of(*names: str) -> tuple[frozenset[str], Executable]:
-    conditions = [t.family.c[name] == param(f"of_{name}") for name in names]
-    found = select(t.family.c.id).where(t.family.c.revoked_at.is_(None), *conditions).order_by(t.family.c.id)
-    return frozenset(f"of_{name}" for name in names), found
-
-
-_LIVE_OF: Mapping[frozenset[str], Executable] = dict(
-    _live_of(*names)
-    for names in (
-        ("origin",),
-        ("subject",),
-        ("client_id",),
-        ("session_id",),
-        ("subject", "client_id"),
-        ("subject", "session_id"),
-        ("client_id", "session_id"),
-        ("subject", "client_id", "session_id"),
-    )
-)
+        self._endings.begin(tx, "origin", origin=origin)
 
 
 _HELD = msgspec.json.Decoder(Held)
@@ -245,6 +206,7 @@ def _record(row: Row) -> FamilyRecord:
         client_id=row.client_id,
         subject=row.subject,
         session_id=row.session_id,
+        origin=None if row.origin is None else bytes(row.origin),
         scopes=tuple(msgspec.json.decode(row.scopes)),
         held=_HELD.decode(row.granted),
         generation=row.generation,
@@ -252,5 +214,5 @@ def _record(row: Row) -> FamilyRecord:
         created_at=row.created_at,
         ends_at=min(row.idle_expires_at, row.expires_at),
         expires_at=row.expires_at,
-        revoked=row.revoked_at is not None,
+        revoked=row.revoked_at is not None or bool(row.over),
     )

@@ -12,6 +12,7 @@ from greatseal.api.tokens import AccessToken, Authentication, GrantQuestion, Sub
 from greatseal.host import Host
 from greatseal.jose.compact import parse_compact
 from greatseal_idp.signing import ALGORITHMS, Signing
+from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.issue import OPAQUE, SECOND, OpaqueTokens
 from greatseal_idp.token.policy import Policy
@@ -42,8 +43,11 @@ class Verified:
 class TokensImpl:
     """The tokens of this issuer."""
 
-    def __init__(self, host: Host, signing: Signing, policy: Policy, families: FamiliesImpl, revocations: Revocations) -> None:
+    def __init__(
+        self, host: Host, signing: Signing, policy: Policy, *, families: FamiliesImpl, revocations: Revocations, endings: Endings
+    ) -> None:
         self._host = host
+        self._endings = endings
         self._signing = signing
         self._policy = policy
         self._families = families
@@ -108,6 +112,8 @@ class TokensImpl:
 
     def _is_live(self, found: Verified) -> bool:
         if found.token.expires_at <= self._host.clock.now() or self._revocations.any(found.revocable):
+            return False
+        if self._endings.pending and self._endings.cover_token(found.token.claims):
             return False
         return found.kid is None or self._is_key(found.kid)
 

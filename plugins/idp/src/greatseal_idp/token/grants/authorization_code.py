@@ -29,6 +29,7 @@ from greatseal.jose.compact import b64url_encode
 from greatseal_idp.claims import USERINFO_CLAIMS, Claims, names_in
 from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.codes import KIND, CodeRecord, Codes, digest_of, note_client
+from greatseal_idp.token.endings import Endings
 
 UNKNOWN = "the code is unknown, expired or used"
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -58,9 +59,10 @@ class AuthorizationCode(Grant[CodeRequest]):
     grant_type = "authorization_code"
     prepared_as = CodeRequest
 
-    def __init__(self, host: Host, codes: Codes, tokens: Tokens, scopes: Scopes, claims: Claims) -> None:
+    def __init__(self, host: Host, codes: Codes, tokens: Tokens, scopes: Scopes, claims: Claims, *, endings: Endings) -> None:
         self._host = host
         self._codes = codes
+        self._endings = endings
         self._tokens = tokens
         self._scopes = scopes
         self._claims = claims
@@ -71,7 +73,7 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise BadRequest("code and redirect_uri are required")
         node = self._host.handles.node_of(form["code"], KIND)
         record = await self._host.db.read(self._codes.find, digest_of(form["code"])) if node else None
-        if node is None or record is None:
+        if node is None or record is None or self._endings.cover(record.client_id, record.subject, record.created_at):
             raise InvalidGrant(UNKNOWN)
         asked = CodeRequest(
             node=node,
