@@ -197,7 +197,12 @@ def routes(host: "Host") -> "Sequence[Route]":
 
 @hookspec
 def verify(host: "Host") -> "Sequence[str]":
-    """What is wrong with the whole assembly, one line each with its cure. Called last: every registry is complete."""
+    """What is wrong with the whole assembly, one line each with its cure. Called last: every registry is complete.
+
+    It looks at the files that settings name and makes none (:func:`greatseal.api.folders.folder_problem`); what a lifespan would refuse
+    belongs here too, so that check-config tells it. Where a setting was wrong it has its default: a line that names such a key as
+    ``[section] key`` is not told.
+    """
 
 
 # ---- Running
