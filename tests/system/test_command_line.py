@@ -82,6 +82,7 @@ def test_a_service_starts_answers_and_stops_well(config, tmp_path):
     assert stat.S_IMODE((tmp_path / "state" / "greatseal.db").stat().st_mode) == 0o600
 
 
+@pytest.mark.timeout(300)
 def test_r109_the_unit_of_the_guide_starts_on_postgresql(tmp_path, postgres_url):
     """As systemd runs it: in a folder of nobody's, with the state folder made and named."""
     (unit,) = re.findall(r"```ini\n(.*?)```", (ROOT / "docs/guide/running-a-ca.md").read_text(), re.DOTALL)
