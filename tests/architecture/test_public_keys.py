@@ -62,6 +62,8 @@ def parts(function: ast.AST) -> Iterator[ast.AST]:
 
 def forgetful(source: str) -> set[str]:
     """The functions that take a public key and do not pass it through the rule, in line or by its name."""
+    if not any(word in source for word in {"public_key", *MAKES, *USES}):
+        return set()
     tree = ast.parse(source)
     found = set()
     for function in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))]:
