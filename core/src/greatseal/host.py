@@ -134,16 +134,35 @@ class Scripts(Protocol):
         """Run the program with exactly ``env``, at most ``timeout`` seconds. Raises OSError when it cannot be started."""
 
 
+class ProtocolRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of the protocol between nodes that one speaks."""
+
+    min: int
+    max: int
+
+
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of the cluster. ``address`` is where its peers reach it; moments are microseconds. ``is_self`` marks this node."""
+    """A node of the cluster, as this one knows it. Moments are microseconds.
+
+    ``address`` is where its peers reach it, ``name`` that of its machine, ``is_self`` marks this node. ``kek_ids`` are the cluster keys that it
+    holds, ``roles`` what it alone does. The others tell how far it is apart from this one: the versions that it speaks, its clock, how many
+    parts of its data differ, and the logical time up to which it has heard everything. They are None or 0 where nodes do not talk.
+    """
 
     node_id: str
+    name: str
     address: str
     status: Literal["alive", "suspect", "offline"]
     last_seen: int
     is_self: bool
     version: str
     started_at: int
+    protocol: ProtocolRange | None = None
+    clock_offset_ms: int = 0
+    differing_buckets: int = 0
+    stable_hlc: str | None = None
+    kek_ids: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 class Host(Protocol):

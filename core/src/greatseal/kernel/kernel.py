@@ -1,5 +1,6 @@
 """Assembly: from a configuration document to a kernel whose registries are frozen."""
 
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -103,12 +104,14 @@ class Kernel:
         """What other nodes and administrators see of this one: its peers reach it under its base URL."""
         return NodeInfo(
             node_id=self.node_id,
+            name=socket.gethostname(),
             address=self.base_url,
             status="alive",
             last_seen=self.clock.now(),
             is_self=True,
             version=__version__,
             started_at=self._started_at,
+            kek_ids=(self.keys.cluster_key().key_id,) if self.keys is not None else (),
         )
 
     def _tools(self) -> None:

@@ -1,5 +1,6 @@
 """Users, groups and nodes over the admin API: they are only read (document, "Users and groups"; ruling R55)."""
 
+import socket
 import sys
 
 import pytest
@@ -146,12 +147,19 @@ async def test_idp_139_r55_the_nodes_are_this_one(admin):
         [
             {
                 "node_id": "n1",
+                "name": socket.gethostname(),
                 "address": admin.desk.url,
                 "status": "alive",
                 "last_seen": 1_800_000_000,
                 "self": True,
                 "version": __version__,
                 "started_at": 1_800_000_000,
+                "protocol": None,
+                "clock_offset_ms": 0,
+                "differing_buckets": 0,
+                "stable_hlc": None,
+                "kek_ids": [(await admin.get("keys/cluster")).json["key_id"]],
+                "roles": [],
             }
         ],
     )

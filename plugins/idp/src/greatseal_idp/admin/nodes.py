@@ -1,7 +1,10 @@
 """Nodes of the cluster (reference 17.4, ruling R55)."""
 
+from typing import Any
+
 from greatseal.api.http import Call, Permission, Reply, Route
-from greatseal.host import Host
+from greatseal.api.lists import listed, page_of
+from greatseal.host import Host, NodeInfo
 from greatseal_idp.admin.reading import seconds
 
 
@@ -17,18 +20,29 @@ class NodesAdmin:
             Route("GET", "/api/admin/nodes", self.listed, auth=Permission("nodes:read"), summary="Known nodes and when they were seen last")
         ]
 
-    async def listed(self, call: Call) -> Reply:  # noqa: ARG002  # a handler's parameter
-        return Reply.json(
-            [
-                {
-                    "node_id": node.node_id,
-                    "address": node.address,
-                    "status": node.status,
-                    "last_seen": seconds(node.last_seen),
-                    "self": node.is_self,
-                    "version": node.version,
-                    "started_at": seconds(node.started_at),
-                }
-                for node in self._host.nodes()
-            ]
-        )
+    async def listed(self, call: Call) -> Reply:
+        page = page_of(call)
+        return listed(call, self._host.issuer, page, page.of(self._host.nodes(), _label), key=_label, shown=_shown)
+
+
+def _label(node: NodeInfo) -> str:
+    return node.node_id
+
+
+def _shown(node: NodeInfo) -> dict[str, Any]:
+    return {
+        "node_id": node.node_id,
+        "name": node.name,
+        "address": node.address,
+        "status": node.status,
+        "last_seen": seconds(node.last_seen),
+        "self": node.is_self,
+        "version": node.version,
+        "started_at": seconds(node.started_at),
+        "protocol": node.protocol,
+        "clock_offset_ms": node.clock_offset_ms,
+        "differing_buckets": node.differing_buckets,
+        "stable_hlc": node.stable_hlc,
+        "kek_ids": node.kek_ids,
+        "roles": node.roles,
+    }
