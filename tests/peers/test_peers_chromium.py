@@ -133,11 +133,11 @@ async def test_the_first_field_has_the_focus_and_every_field_its_label(service: 
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("path", ["/ui/auth/login", "/ui/", "/logout"])
+@pytest.mark.parametrize("path", ["/ui/auth/login", "/account", "/logout"])
 async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Service, browser: Browser, dark: bool, path: str) -> None:
     page = await browser.page(width=320, height=640, dark=dark)
     await page.goto(f"{service.url}/ui/auth/login")
-    await sign_in(page, f"{service.url}/ui/")
+    await sign_in(page, f"{service.url}/account")
 
     await page.goto(f"{service.url}{path}")
 
@@ -149,13 +149,13 @@ async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Servi
 
 async def test_signing_out_on_the_account_page(service: Service, page: Page) -> None:
     await page.goto(f"{service.url}/", to=f"{service.url}/ui/auth/login")
-    await sign_in(page, f"{service.url}/ui/")
+    await sign_in(page, f"{service.url}/account")
     assert "Ada Example" in await page.text()
 
     await page.click("#sign-out", to=f"{service.url}/logout")
 
     assert "You are signed out" in await page.text()
-    assert (await page.goto(f"{service.url}/ui/")).startswith(f"{service.url}/ui/auth/login")
+    assert (await page.goto(f"{service.url}/account")).startswith(f"{service.url}/ui/auth/login")
 
 
 async def test_a_fragment_arrives_as_a_fragment(service: Service, app: App, page: Page) -> None:

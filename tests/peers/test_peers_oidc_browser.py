@@ -131,7 +131,7 @@ async def test_mod_auth_openidc_hears_that_somebody_signed_out(provider: Provide
     await sign_in(page, f"{provider.issuer}/api/auth/consent")
     await page.click("#approve", to=f"{httpd}/private/")
 
-    await page.goto(f"{provider.issuer}/ui/")
+    await page.goto(f"{provider.issuer}/account")
     await page.click("#sign-out", to=f"{provider.issuer}/logout")
 
     # The notification goes its own way; a page that still opens was faster than it.

@@ -37,7 +37,7 @@ async def main(folder: Path) -> None:
             registered = await plugin.provider(service.host("idp")).clients.create(
                 {
                     "client_name": "Example Wiki",
-                    "redirect_uris": ["http://localhost/ui/"],  # any port: the account page then shows what was allowed
+                    "redirect_uris": ["http://localhost/account"],  # any port: the account page then shows what was allowed
                     "scopes": ["openid", "profile", "email", "groups", "offline_access"],
                     "token_endpoint_auth_method": "client_secret_basic",
                     "client_secret": "s" * 43,
@@ -56,7 +56,7 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
 
     request = {
         "client_id": client_id,
-        "redirect_uri": f"{url}/ui/",
+        "redirect_uri": f"{url}/account",
         "response_type": "code",
         "scope": "openid profile email groups offline_access",
         "prompt": "consent",
@@ -71,13 +71,13 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
     await page.fill("#password", PASSWORD)
     await page.click("#sign-in", to=f"{url}/api/auth/consent")
     await picture("consent")
-    await page.click("#approve", to=f"{url}/ui/?code=")
+    await page.click("#approve", to=f"{url}/account?code=")
     await picture("account")
     await page.goto(f"{url}/logout")
     await picture("logout")
     await page.click("#sign-out", to=f"{url}/logout")
     await picture("logged-out")
-    await page.goto(asked.replace("%2Fui%2F", "%2Felsewhere"))
+    await page.goto(asked.replace("%2Faccount", "%2Felsewhere"))
     await picture("error")
     if page.complaints:
         raise AssertionError(page.complaints)

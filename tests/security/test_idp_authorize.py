@@ -127,7 +127,7 @@ async def answers_of_authorize(desk: Desk, ann: str) -> list[Answer]:
 
 async def test_s014_s015_b17_b24_idp_206_every_answer_keeps_frames_and_referrers_out(desk, ann):
     page, _ = await desk.consent(ann)
-    others = [await desk.ask("GET", path, cookie=ann) for path in ("/ui/auth/login", "/login", "/logout", "/ui/", "/")]
+    others = [await desk.ask("GET", path, cookie=ann) for path in ("/ui/auth/login", "/login", "/logout", "/account", "/")]
     failed = await desk.ask("POST", "/login", data={"username": "ann", "password": "x"})
 
     for answer in (*await answers_of_authorize(desk, ann), page, failed, *others):
@@ -166,7 +166,7 @@ async def test_s017_b4_no_307_or_308_after_credentials(desk, ann):
 
 @pytest.mark.parametrize("url", ["//evil.example/", "/\\evil.example", "/%09/evil.example", "https:evil.example", "/x/..//evil.example"])
 async def test_s018_b3_no_parameter_chooses_another_place(desk, ann, url):
-    for path in ("/login", "/ui/auth/login", "/logout", "/ui/", "/", "/authorize"):
+    for path in ("/login", "/ui/auth/login", "/logout", "/account", "/", "/authorize"):
         for name in ("return_to", "next", "RelayState", "redirect", "transaction", "post_logout_redirect_uri"):
             answer = await desk.ask("GET", f"{path}?{urlencode({name: url})}", cookie=ann, headers=BROWSER)
             place = urlsplit(answer.headers.get("Location", "/"))
@@ -248,7 +248,7 @@ async def test_s071_s072_what_others_wrote_is_text(desk, ann, text):
     failed = await desk.ask("POST", "/login", data={**hidden(login), "username": text, "password": "x"}, cookie=cookie)
     consent, fields = await desk.consent(ann, scope="openid odd")
     await desk.approve(ann, fields)
-    account = await desk.ask("GET", "/ui/", cookie=ann)
+    account = await desk.ask("GET", "/account", cookie=ann)
     posted = await desk.authorize(ann, scope="openid", response_mode="form_post", state=text)
     logout = await desk.ask("GET", f"/logout?{urlencode({'state': text})}", cookie=ann)
     error = await desk.authorize(ann, headers=BROWSER, redirect_uri=text)
@@ -296,7 +296,7 @@ async def test_s076_nothing_of_it_is_kept_by_caches(desk, ann):
     introspected = await desk.ask("POST", "/introspect", data={"token": tokens.json["access_token"]}, headers=desk.credentials)
     pushed = await desk.ask("POST", "/par", data=dict(parse_qsl(desk.query())), headers=desk.credentials)
     login = await desk.ask("GET", "/ui/auth/login")
-    account = await desk.ask("GET", "/ui/", cookie=ann)
+    account = await desk.ask("GET", "/account", cookie=ann)
     json_login = await desk.ask("POST", "/api/auth/login", json={"username": "ann", "password": PASSWORD})
 
     for answer in (approved, tokens, userinfo, introspected, pushed, login, account, json_login):
@@ -344,7 +344,7 @@ async def test_b16_no_cors_where_people_are(desk, ann):
     consent = await desk.ask("GET", "/api/auth/consent", cookie=ann, headers=foreign)
 
     answers = [page, consent, await desk.authorize(ann, headers=foreign)]
-    answers += [await desk.ask("GET", path, cookie=ann, headers=foreign) for path in ("/ui/auth/login", "/login", "/ui/", "/logout")]
+    answers += [await desk.ask("GET", path, cookie=ann, headers=foreign) for path in ("/ui/auth/login", "/login", "/account", "/logout")]
     answers += [await desk.ask("OPTIONS", path, headers=foreign) for path in ("/authorize", "/login", "/api/auth/consent")]
 
     for answer in answers:

@@ -118,7 +118,7 @@ async def browser(start_service: Any, http: aiohttp.ClientSession, sections: dic
         "http://user@localhost/",
         "javascript:alert(1)",
         "\t//evil",
-        " /ui/",
+        " /account",
         "/a\r\nSet-Cookie: x=y",
         "evil",
         "",
@@ -127,15 +127,15 @@ async def browser(start_service: Any, http: aiohttp.ClientSession, sections: dic
     ],
 )
 async def test_s018_return_to_is_a_path_of_our_origin_or_the_default(browser: Browser, place: str) -> None:
-    assert (await browser.login(return_to=place)).json["return_to"] == "/ui/"
+    assert (await browser.login(return_to=place)).json["return_to"] == "/account"
     answer = await browser.form_login("ann", PASSWORD, return_to=place)
-    assert (answer.status, answer.headers["Location"]) == (303, "/ui/")
+    assert (answer.status, answer.headers["Location"]) == (303, "/account")
 
 
 async def test_s018_no_absolute_url_of_our_own_either(browser: Browser) -> None:
-    for place in (f"{browser.url}/ui/", browser.url.replace("://", "://user@") + "/ui/x"):
-        assert (await browser.login(return_to=place)).json["return_to"] == "/ui/"
-    assert (await browser.login(return_to="/ui/?page=2")).json["return_to"] == "/ui/?page=2"
+    for place in (f"{browser.url}/account", browser.url.replace("://", "://user@") + "/account/x"):
+        assert (await browser.login(return_to=place)).json["return_to"] == "/account"
+    assert (await browser.login(return_to="/account?page=2")).json["return_to"] == "/account?page=2"
 
 
 # ---- S064, S065
@@ -236,7 +236,7 @@ async def test_s067_a_cookie_that_is_no_session_is_no_session(browser: Browser) 
     for one in bad:
         for path in ("/api/auth/me", "/api/admin/clients"):
             assert (await browser.get(path, cookie=f"{name}={one}")).status == 401, one
-        assert (await browser.get("/ui/", cookie=f"{name}={one}")).status in {302, 303}
+        assert (await browser.get("/account", cookie=f"{name}={one}")).status in {302, 303}
     for header in (f"{good}; {good}", f"{name}=x; {good}", f"{good}; {name}=x", f"{name} {value}", ";;;=", good.replace("=", "==")):
         assert not await browser.is_live(header)
     assert await browser.is_live(f"a=b; {good}; c=d")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
+    from greatseal.api.pages import StartPart
     from greatseal.api.services import ServiceKey
     from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
     from greatseal.host import Host
@@ -45,7 +46,8 @@ __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
     "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery",
     "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "login_options",
-    "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "verify", "welcome",
+    "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "start_page", "verify",
+    "welcome",
 ]  # fmt: skip
 
 
@@ -221,6 +223,11 @@ def jobs(host: "Host") -> "Sequence[Job]":
 @hookspec
 def checks(host: "Host") -> "Sequence[Check]":
     """Lines of /readyz and doctor."""
+
+
+@hookspec
+def start_page(host: "Host") -> "Sequence[StartPart]":
+    """Parts of the page at ``/``, for whoever opens the address of the service in a browser; in the order of the enabled plugins."""
 
 
 @hookspec

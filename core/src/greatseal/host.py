@@ -144,9 +144,9 @@ class ProtocolRange(msgspec.Struct, frozen=True, kw_only=True):
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A node of the cluster, as this one knows it. Moments are microseconds.
 
-    ``address`` is where its peers reach it, ``name`` that of its machine, ``is_self`` marks this node. ``kek_ids`` are the cluster keys that it
-    holds, ``roles`` what it alone does. The others tell how far it is apart from this one: the versions that it speaks, its clock, how many
-    parts of its data differ, and the logical time up to which it has heard everything. They are None or 0 where nodes do not talk.
+    ``address`` is where its peers reach it, ``name`` that of its machine, ``is_self`` marks this node. ``kek_ids`` are the cluster keys
+    that it holds, ``roles`` what it alone does. The others tell how far it is apart from this one: the versions that it speaks, its clock,
+    how many parts of its data differ, and the logical time up to which it has heard all. They are None or 0 where nodes do not talk.
     """
 
     node_id: str

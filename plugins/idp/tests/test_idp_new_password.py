@@ -67,7 +67,7 @@ async def test_the_account_page_leads_to_the_sign_in(idp, clock):
     clock.advance(1)
     change(idp, clock.now())
 
-    answer = await idp.get("/ui/", cookie=cookie)
+    answer = await idp.get("/account", cookie=cookie)
 
     assert answer.status == 302
     assert answer.location.startswith("/ui/auth/login?")

@@ -286,7 +286,7 @@ async def test_an_expired_password_ticket_is_sealed_and_short(idp):
     from greatseal_idp.sessions.ticket import Tickets
 
     tickets = Tickets(idp.service.host("idp"))
-    ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/ui/")
+    ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
     header = (await tickets.set(ticket))[1]
     cookie = header.partition(";")[0]
 
@@ -311,7 +311,7 @@ class Sent(msgspec.Struct):
         return {"Cookie": self.cookie}
 
 
-@pytest.mark.parametrize("path", ["/", "/ui/", "/authorize?a=b&c=%2F%2Fx//y", "/a/b/", "/ui/auth/login?return_to=https://x"])
+@pytest.mark.parametrize("path", ["/", "/account", "/authorize?a=b&c=%2F%2Fx//y", "/a/b/", "/ui/auth/login?return_to=https://x"])
 def test_a_path_of_this_origin_is_returned_to(path):
     assert safe_return_to(path, default="default") == path
 
@@ -320,7 +320,7 @@ def test_a_path_of_this_origin_is_returned_to(path):
 def test_no_browser_reads_a_return_to_as_another_place(text):
     from yarl import URL
 
-    found = safe_return_to(text, default="/ui/")
+    found = safe_return_to(text, default="/account")
 
     joined = URL("https://idp.example/login").join(URL(found, encoded=True))
     assert (joined.scheme, joined.raw_authority) == ("https", "idp.example")

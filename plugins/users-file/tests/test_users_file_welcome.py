@@ -37,9 +37,9 @@ def test_each_start_says_where_to_sign_in_and_the_first_one_the_password(tmp_pat
     first, again = greeting(tmp_path, program=[program]), greeting(tmp_path, program=[program])
 
     assert "Sign in (this password is shown once)" in first
-    assert f"    http://localhost:{port}/ui/" in first
+    assert f"    http://localhost:{port}/account" in first
     assert "Sign in" not in first
-    assert again[-5:-1] == ["Sign in", "", f"    http://localhost:{port}/ui/", "    name      as in var/users.toml"]
+    assert again[-5:-1] == ["Sign in", "", f"    http://localhost:{port}/account", "    name      as in var/users.toml"]
     assert again[-1] == f"    password  a new one: {program} users passwd admin -c 'my config.toml'"
 
 
@@ -51,7 +51,7 @@ async def test_without_an_administrator_of_that_name_no_password_is_offered(star
     service = await start_service("users-file", users={"file": str(path)})
 
     lines = [line for one in service.kernel.welcomes for line in one.lines()]
-    assert lines == [f"{service.url}/ui/", f"name      as in {path}"]
+    assert lines == [f"{service.url}/account", f"name      as in {path}"]
 
 
 async def test_without_a_users_file_nothing_is_said(start_service):

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from greatseal import __version__
-from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Schema, Welcome
+from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.problems import StartProblem
@@ -19,6 +19,7 @@ from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
 from greatseal.http.dispatch import check_routes
+from greatseal.http.start import StartPage
 from greatseal.kernel import settings, soundness
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
@@ -44,6 +45,7 @@ CORE = (
     Owns("database", DatabaseConfig),
     Owns("plugins", settings.Plugins),
     Owns("cluster", settings.Cluster),
+    Reads("webui", settings.Look),
 )
 """The keys that the kernel owns."""
 
@@ -216,7 +218,10 @@ class Kernel:
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]
-        owned += [("core", route) for route in self.health.routes()]
+        look = self._core(settings.Look)
+        parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: one[0])]
+        start = StartPage(parts, base_url=self.base_url, name=look.display_name, theme=look.default_theme)
+        owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
         # Who guards a route cannot be told while a plugin did not say.

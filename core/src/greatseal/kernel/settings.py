@@ -1,7 +1,7 @@
 """The configuration keys of the kernel itself."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -60,3 +60,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The label of this node, [a-z0-9]{1,12}; it is in every handle."""
     key_file: Path | None = None
     """The key that seals private keys; made on the first start, mode 0600; cluster.key in the state folder when left out."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """[webui], what the start page follows."""
+
+    default_theme: Literal["light", "dark"] | None = None
+    display_name: str | None = None

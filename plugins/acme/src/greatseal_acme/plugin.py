@@ -10,6 +10,7 @@ from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, Welcome
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.issuance import FinalizeCheck
+from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_acme.finalize import AccountGrant
@@ -103,14 +104,30 @@ class Plugin:
 
     @hookimpl
     def welcome(self, host: Host) -> Sequence[Welcome]:
-        http_01 = host.settings(HttpValidation)
-        port = http_01.http_validation_port
-        # Only where the lines work: plain http is for loopback alone, and so is hello.localhost, which must be allowed to be asked.
-        works = "http-01" in host.components(ChallengeValidator) and http_01.http_validation_allow_private_ips and port > _PRIVILEGED
-        if urlsplit(host.base_url).scheme != "http" or not works:
+        if not certbot_works(host):
             return []
-        server = self.acme(host).urls.directory
+        server, port = self.acme(host).urls.directory, host.settings(HttpValidation).http_validation_port
         return [Welcome(title="A certificate", lines=lambda: certbot_lines(server, port, str(host.state_dir / "certbot")))]
+
+    @hookimpl
+    def start_page(self, host: Host) -> Sequence[StartPart]:
+        directory, port = self.acme(host).urls.directory, host.settings(HttpValidation).http_validation_port
+
+        def lines() -> list[StartLine]:
+            shown = [StartLine(words="Certificates are issued by ACME (RFC 8555). Give this directory to your client:", value=directory)]
+            if certbot_works(host):
+                words = "A certificate for a name of this machine, and its renewal, with certbot:"
+                shown.append(StartLine(words=words, value="\n".join(certbot_lines(directory, port, "certbot"))))
+            return shown
+
+        return [StartPart(title="Get a certificate", lines=lines)]
+
+
+def certbot_works(host: Host) -> bool:
+    """Whether the lines do: plain http is for loopback alone, and so is hello.localhost, which must be allowed to be asked."""
+    http_01 = host.settings(HttpValidation)
+    asks = "http-01" in host.components(ChallengeValidator) and http_01.http_validation_allow_private_ips
+    return urlsplit(host.base_url).scheme == "http" and asks and http_01.http_validation_port > _PRIVILEGED
 
 
 def certbot_lines(server: str, port: int, folder: str) -> list[str]:

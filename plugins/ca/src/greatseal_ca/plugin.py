@@ -8,6 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, Issuer
+from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
@@ -18,6 +19,7 @@ from greatseal_ca.issue import CertificateAuthority, X509Issuer
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.routes import CaCertificates
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, ProfilesSettings, default_ca
+from greatseal_ca.start import start_parts
 from greatseal_ca.tables import SCHEMA
 
 
@@ -109,6 +111,10 @@ class Plugin:
     @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:
         return health.checks(host, self._shared(host).authorities)
+
+    @hookimpl
+    def start_page(self, host: Host) -> Sequence[StartPart]:
+        return start_parts(self._shared(host).authorities, host.base_url)
 
     @hookimpl
     def welcome(self, host: Host) -> Sequence[Welcome]:

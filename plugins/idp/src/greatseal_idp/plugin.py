@@ -8,6 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod, ClientField
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
+from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
@@ -22,6 +23,7 @@ from greatseal_idp.provider import Provider
 from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
 from greatseal_idp.sessions import parts as sessions
+from greatseal_idp.sessions.return_to import ACCOUNT
 from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
 from greatseal_idp.token import events
@@ -114,6 +116,10 @@ class Plugin:
         return [*unknown_permissions(host), *unknown_features(host.components(ClientField))]
 
     @hookimpl
+    def start_page(self, host: Host) -> Sequence[StartPart]:
+        return [StartPart(title="Sign in", lines=lambda: _start_lines(host.issuer))]
+
+    @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
@@ -132,3 +138,11 @@ class Plugin:
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
         return self.provider(host).jobs()
+
+
+def _start_lines(issuer: str) -> list[StartLine]:
+    return [
+        StartLine(words="Your account: who you are here, and what you allowed applications", link=issuer + ACCOUNT),
+        StartLine(words="For applications, the issuer of OpenID Connect and OAuth 2.0:", value=issuer),
+        StartLine(words="Its discovery document", link=f"{issuer}/.well-known/openid-configuration"),
+    ]

@@ -183,7 +183,6 @@ class Provider:
             *Revocation(self.host, self.clients, self.tokens, self.families, self.revocations).routes(),
             *UserInfo(self.host, self.clients, self.claims, self.signing, self.directories).routes(),
             *self.sessions.routes(),
-            *self.pages.routes(),
             *self.front.routes(),
             *self.admin.routes(),
         ]

@@ -1,7 +1,6 @@
 """Lists of the admin API and of the account page have pages by key, and a page reads no more than it shows (RFC 8288)."""
 
 import re
-from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -16,14 +15,9 @@ from greatseal_idp.clients import registry
 
 MANY = 1105
 LISTS = {
-    "clients": "client_id",
-    "refresh-families": "family_id",
-    "keys": "kid",
-    "scopes": "name",
-    "users": "username",
-    "groups": "name",
+    "clients": "client_id", "refresh-families": "family_id", "keys": "kid", "scopes": "name", "users": "username", "groups": "name",
     "nodes": "node_id",
-}
+}  # fmt: skip
 
 CROWD = """
 from greatseal import hookimpl
@@ -211,7 +205,7 @@ async def test_a_wrong_key_is_400(admin):
 
 
 async def test_the_account_page_shows_a_hundred_applications_and_leads_to_the_rest(filled):
-    desk, path, found = filled.desk, "/ui/", []
+    desk, path, found = filled.desk, "/account", []
     while path:
         page = await desk.get(path, cookie=filled.cookie)
         assert page.status == 200
@@ -222,8 +216,8 @@ async def test_the_account_page_shows_a_hundred_applications_and_leads_to_the_re
         path = link and link[1]
 
     assert len(found) == len(set(found)) == MANY
-    assert "No more." in (await desk.get(f"{urlsplit('/ui/').path}?after={2**62}.x", cookie=filled.cookie)).text
-    assert (await desk.get("/ui/?after=x", cookie=filled.cookie)).status == 400
+    assert "No more." in (await desk.get(f"/account?after={2**62}.x", cookie=filled.cookie)).text
+    assert (await desk.get("/account?after=x", cookie=filled.cookie)).status == 400
 
 
 STATEMENTS = {

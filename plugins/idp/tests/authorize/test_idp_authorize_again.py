@@ -114,11 +114,11 @@ async def test_what_a_client_loses_at_the_last_moment_is_seen_by_the_transaction
 
 async def test_a_consent_that_is_withdrawn_at_the_last_moment_gives_no_code(desk, app, cookie, monkeypatch):
     await app.allowed(cookie)
-    account = await desk.get("/ui/", cookie=cookie)
+    account = await desk.get("/account", cookie=cookie)
     form = {**app.fields_of(account.text, "logout-form"), "client_id": app.client_id}
 
     async def withdraw():
-        assert (await desk.post("/ui/withdraw", cookie=cookie, data=form)).status == 303
+        assert (await desk.post("/account/withdraw", cookie=cookie, data=form)).status == 303
 
     database = desk.service.kernel.store.opened
     monkeypatch.setattr(database, "_write", Passing(database, withdraw))

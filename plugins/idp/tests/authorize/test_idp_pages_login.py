@@ -8,7 +8,7 @@ import pytest
 
 from greatseal.api.directory import AccountState
 
-PAGES = ("/ui/auth/login", "/ui/", "/logout")
+PAGES = ("/ui/auth/login", "/account", "/logout")
 
 
 async def login_form(desk, path="/ui/auth/login", cookie=""):
@@ -19,9 +19,9 @@ async def login_form(desk, path="/ui/auth/login", cookie=""):
 
 
 async def test_idp_222_login_leads_to_the_page(desk):
-    answer = await desk.get("/login?return_to=/ui/")
+    answer = await desk.get("/login?return_to=/account")
 
-    assert (answer.status, answer.location) == (302, "/ui/auth/login?return_to=/ui/")
+    assert (answer.status, answer.location) == (302, "/ui/auth/login?return_to=/account")
 
 
 async def test_idp_223_the_page_has_the_stable_names(desk):
@@ -42,8 +42,8 @@ async def test_idp_227_success_sets_the_cookie_and_goes_to_the_account(desk):
 
     answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
 
-    assert (answer.status, answer.location) == (303, "/ui/")
-    account = await desk.get("/ui/", cookie=answer.cookie)
+    assert (answer.status, answer.location) == (303, "/account")
+    account = await desk.get("/account", cookie=answer.cookie)
     assert "<h1>Alice</h1>" in account.text
     assert "alice@LOCALHOST" in account.text
     assert "alice@example.com" in account.text
@@ -118,7 +118,7 @@ async def test_s018_b3_return_to_stays_here(desk, return_to):
     fields, cookie = await login_form(desk)
     form = {**fields, "username": "alice", "password": "wonderland", "return_to": return_to}
 
-    assert (await desk.post("/login", data=form, cookie=cookie)).location == "/ui/"
+    assert (await desk.post("/login", data=form, cookie=cookie)).location == "/account"
     page = await desk.get(f"/ui/auth/login?{urlencode({'return_to': return_to})}")
     assert (page.status, "evil" in page.text) == (200, False)
 
@@ -170,17 +170,24 @@ async def test_options_that_fail_are_left_out(desk):
 # ---- the account
 
 
-async def test_the_front_door_leads_to_the_account_and_that_to_the_sign_in(desk):
-    assert (await desk.get("/")).location == "/ui/"
-    assert (await desk.get("/ui/")).location == "/ui/auth/login?return_to=%2Fui%2F"
+async def test_the_front_door_shows_the_way_to_the_account_and_that_to_the_sign_in(desk):
+    front = await desk.get("/")
+
+    assert (front.status, f'href="{desk.url}/account"' in front.text) == (200, True)
+    assert (await desk.get("/account")).location == "/ui/auth/login?return_to=%2Faccount"
+
+
+async def test_idp_340_without_static_dir_there_is_no_management_interface(desk, cookie):
+    for path in ("/ui", "/ui/", "/ui/index.html", "/ui/withdraw"):
+        assert (await desk.get(path, cookie=cookie)).status == 404, path
 
 
 async def test_what_the_person_may_do(open_idp):
     role = {"name": "helpdesk", "permissions": ["users:read", "audit:read"], "groups": ["staff"]}
     desk = await open_idp(rbac={"role": [role]})
 
-    alice = await desk.get("/ui/", cookie=await desk.cookie("alice"))
-    bob = await desk.get("/ui/", cookie=await desk.cookie("bob"))
+    alice = await desk.get("/account", cookie=await desk.cookie("alice"))
+    bob = await desk.get("/account", cookie=await desk.cookie("bob"))
 
     assert "users:read" in alice.text
     assert "no part in the administration" in bob.text
@@ -189,7 +196,7 @@ async def test_what_the_person_may_do(open_idp):
 async def test_what_the_person_allowed(desk, app, cookie):
     await app.allowed(cookie)
 
-    account = await desk.get("/ui/", cookie=cookie)
+    account = await desk.get("/account", cookie=cookie)
 
     assert "<dt>The shop</dt><dd>openid, profile</dd>" in account.text
 
@@ -197,14 +204,14 @@ async def test_what_the_person_allowed(desk, app, cookie):
 async def test_asvs_10_4_9_the_person_takes_back_what_a_client_was_allowed(desk, app, cookie):
     allowed = app.told(await app.allowed(cookie, scope="openid offline_access"))
     tokens = (await app.redeem(allowed["code"])).json
-    account = await desk.get("/ui/", cookie=cookie)
+    account = await desk.get("/account", cookie=cookie)
     fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text.partition("logout-form")[0]))
-    assert (await desk.post("/ui/withdraw", data={**fields, "form_token": "x"}, cookie=cookie)).status == 403
+    assert (await desk.post("/account/withdraw", data={**fields, "form_token": "x"}, cookie=cookie)).status == 403
 
-    answer = await desk.post("/ui/withdraw", data=fields, cookie=cookie)
+    answer = await desk.post("/account/withdraw", data=fields, cookie=cookie)
 
-    assert (answer.status, answer.location) == (303, "/ui/")
-    assert "None yet." in (await desk.get("/ui/", cookie=cookie)).text
+    assert (answer.status, answer.location) == (303, "/account")
+    assert "None yet." in (await desk.get("/account", cookie=cookie)).text
     again = await desk.post(
         "/token", data={"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}, headers=app.credentials
     )
@@ -220,7 +227,7 @@ async def test_taking_back_ends_codes_and_access_tokens_too(desk, app, cookie):
     code = app.told(await app.ask(cookie))["code"]
     _, fields = await app.consent_of(cookie, prompt="consent")
 
-    await desk.post("/ui/withdraw", data={"client_id": app.client_id, "form_token": fields["form_token"]}, cookie=cookie)
+    await desk.post("/account/withdraw", data={"client_id": app.client_id, "form_token": fields["form_token"]}, cookie=cookie)
 
     assert (await app.redeem(code)).json["error"] == "invalid_grant"
     assert (await desk.get("/userinfo", headers={"Authorization": f"Bearer {token}"})).status == 401
@@ -244,7 +251,7 @@ async def test_the_page_for_the_person_of_a_hint_has_the_name(desk, app):
 
 
 async def test_the_account_has_a_way_out(desk, cookie):
-    account = await desk.get("/ui/", cookie=cookie)
+    account = await desk.get("/account", cookie=cookie)
     fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text))
 
     answer = await desk.post("/logout", data={**fields, "confirm": "yes"}, cookie=cookie)
@@ -275,7 +282,7 @@ async def test_s014_s015_s076_b17_b24_headers_of_pages(desk, cookie, path):
 
 async def test_the_style_sheet_is_kept_for_ever_under_its_hash(desk):
     page = await desk.get("/ui/auth/login")
-    path = re.search(r'href="(/ui/assets/greatseal-[0-9a-f]{16}\.css)"', page.text)[1]
+    path = re.search(r'href="(/assets/greatseal-[0-9a-f]{16}\.css)"', page.text)[1]
 
     style = await desk.get(path)
 
@@ -327,6 +334,6 @@ async def test_idp_228_an_expired_password_leads_to_its_change(desk, monkeypatch
 
     answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
 
-    assert (answer.status, answer.location) == (303, "/login/change-password?username=alice&next=%2Fui%2F")
+    assert (answer.status, answer.location) == (303, "/login/change-password?username=alice&next=%2Faccount")
     assert "greatseal_change=" in answer.headers["Set-Cookie"]
     assert "greatseal_session" not in answer.headers.get("Set-Cookie", "")

@@ -90,13 +90,13 @@ class Plugin:
     def _lines_of_the_first_start(self, host: Host) -> Sequence[str]:
         if self._made is None:
             return []
-        return [f"{host.issuer}/ui/", f"name      {ADMINISTRATOR}", f"password  {self._made}"]
+        return [f"{host.issuer}/account", f"name      {ADMINISTRATOR}", f"password  {self._made}"]
 
     def _lines(self, host: Host) -> Sequence[str]:
         file = self._open(host)
         if file is None or self._made is not None:
             return []
-        lines = [f"{host.issuer}/ui/", f"name      as in {file.path}"]
+        lines = [f"{host.issuer}/account", f"name      as in {file.path}"]
         if ADMINISTRATOR in file.people().users:
             lines.append(f"password  a new one: {passwd_command(ADMINISTRATOR)}")
         return lines

@@ -13,15 +13,15 @@ from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.rbac import Roles
+from greatseal_idp.sessions.return_to import ACCOUNT
 
-ACCOUNT = "/ui/"
-WITHDRAW = "/ui/withdraw"
+WITHDRAW = f"{ACCOUNT}/withdraw"
 SHOWN = 100
 """Applications on one page."""
 
 
 class AccountPage:
-    """``/ui/``, and ``/`` that leads there."""
+    """``/account``."""
 
     def __init__(
         self,
@@ -45,8 +45,6 @@ class AccountPage:
     def routes(self) -> list[Route]:
         asks = Handler("who is not signed in is led to the sign-in page")
         return [
-            Route("GET", "/", self.front, style="page", summary="Leads to the account page."),
-            Route("GET", "/ui", self.front, style="page", summary="Leads to the account page."),
             Route("GET", ACCOUNT, self.show, style="page", auth=asks, summary="Your account."),
             Route(
                 "POST",
@@ -58,9 +56,6 @@ class AccountPage:
                 summary="Take back what a client was allowed.",
             ),
         ]
-
-    async def front(self, _call: Call) -> Reply:
-        return self._pages.see_other(ACCOUNT)
 
     async def show(self, call: Call) -> Reply:
         session = await self._login.session(call)
@@ -100,7 +95,6 @@ class AccountPage:
             permissions=await self._roles.of(session),
             withdraw=WITHDRAW,
             consents=[(one.client_id, await self._name(one.client_id), one.scopes) for one in consents[:SHOWN]],
-            account=ACCOUNT,
             after=page.after,
             more=moment_key(last.granted_at, last.client_id) if last is not None else None,
         )

@@ -4,19 +4,18 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib import resources
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from greatseal.api.http import Call, Reply, Route
+from greatseal.api.http import Call, Reply
+from greatseal.api.pages import STYLE_PATH
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.forms import Headers, origin_of
+from greatseal_idp.sessions.return_to import ACCOUNT
 from greatseal_idp.settings import WebUi
 
-STYLE = resources.files("greatseal_idp").joinpath("static/greatseal.css").read_bytes()
-STYLE_PATH = f"/ui/assets/greatseal-{hashlib.sha256(STYLE).hexdigest()[:16]}.css"
 SUBMIT = "document.forms[0].submit()"
 """The one script: it sends the form of a form_post response (OAuth 2.0 Form Post Response Mode)."""
 _SUBMIT_HASH = b64encode(hashlib.sha256(SUBMIT.encode()).digest()).decode()
@@ -58,6 +57,7 @@ class Pages:
             logo_url=look.logo_url,
             theme=look.default_theme,
             prefix=self.prefix,
+            account=ACCOUNT,
             style_url=self.prefix + STYLE_PATH,
             submit=SUBMIT,
         )
@@ -94,13 +94,6 @@ class Pages:
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
         """A redirect to a path of ours."""
         return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.prefix + path), *headers))
-
-    def routes(self) -> list[Route]:
-        return [Route("GET", STYLE_PATH, self.style, style="page", summary="The style sheet of the pages; its name changes with it.")]
-
-    async def style(self, _call: Call) -> Reply:
-        headers = (("Cache-Control", "public, max-age=31536000, immutable"), ("Cross-Origin-Resource-Policy", "same-origin"))
-        return Reply(body=STYLE, content_type="text/css; charset=utf-8", headers=headers)
 
     def _policy(self, form_targets: Iterable[str], *, script: bool) -> str:
         actions = " ".join(dict.fromkeys(("'self'", *form_targets)))

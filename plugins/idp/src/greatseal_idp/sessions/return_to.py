@@ -3,6 +3,8 @@
 import re
 from urllib.parse import unquote, urlsplit
 
+ACCOUNT = "/account"
+"""The path of the account page."""
 _URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")
 
 
@@ -23,4 +25,4 @@ def safe_return_to(value: str | None, *, default: str) -> str:
 
 def default_return_to(issuer: str) -> str:
     """The account page (ruling R98), under the path of the issuer."""
-    return f"{urlsplit(issuer).path}/ui/"
+    return urlsplit(issuer).path + ACCOUNT

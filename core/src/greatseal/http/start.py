@@ -1,0 +1,61 @@
+"""GET / for people: what runs here and where to go from here. Plain, without scripts; every service says its own part."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from string import Template
+from urllib.parse import urlsplit
+
+from greatseal.api.http import Call, Reply, Route
+from greatseal.api.pages import STYLE, STYLE_PATH, StartLine, StartPart
+
+_PAGE = Template(
+    '<!DOCTYPE html>\n<html lang="en"$theme>\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>$name</title>\n'
+    '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="$style">\n</head>\n<body class="wide">\n'
+    '<main id="main">\n<h1>$name</h1>\n<p class="lead">$lead</p>\n$parts</main>\n</body>\n</html>\n'
+)
+_POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class StartPage:
+    """The page, and the style sheet of all pages. ``name`` is what the service calls itself."""
+
+    def __init__(self, parts: Sequence[StartPart], *, base_url: str, name: str | None, theme: str | None) -> None:
+        self._parts = tuple(parts)
+        self._prefix = urlsplit(base_url).path
+        self._name = name or urlsplit(base_url).hostname or base_url
+        self._theme = f' data-theme="{theme}"' if theme else ""
+
+    def routes(self) -> list[Route]:
+        """Both routes."""
+        return [
+            Route("GET", "/", self._page, style="page", summary="What runs here, for people."),
+            Route("GET", STYLE_PATH, self._style, style="page", summary="The style sheet of the pages; its name changes with it."),
+        ]
+
+    async def _page(self, _call: Call) -> Reply:
+        written = [(part.title, lines) for part in self._parts if (lines := part.lines())]
+        lead = "This service runs Greatseal." if written else "This service runs Greatseal. It has nothing to show here."
+        text = _PAGE.substitute(
+            theme=self._theme,
+            name=escape(self._name),
+            style=self._prefix + STYLE_PATH,
+            lead=lead,
+            parts="".join(f"<section>\n<h2>{escape(title)}</h2>\n{''.join(self._lines(lines))}</section>\n" for title, lines in written),
+        )
+        headers = (("Content-Security-Policy", _POLICY),)
+        return Reply(body=text.encode("utf-8", "replace"), content_type="text/html; charset=utf-8", headers=headers)
+
+    async def _style(self, _call: Call) -> Reply:
+        headers = (("Cache-Control", "public, max-age=31536000, immutable"), ("Cross-Origin-Resource-Policy", "same-origin"))
+        return Reply(body=STYLE, content_type="text/css; charset=utf-8", headers=headers)
+
+    def _lines(self, lines: Iterable[StartLine]) -> Iterable[str]:
+        for line in lines:
+            words = escape(line.words)
+            if line.link is not None:
+                target = self._prefix + line.link if line.link.startswith("/") else line.link
+                words = f'<a href="{escape(target)}">{words}</a>'
+            yield f"<p>{words}</p>\n"
+            if line.value is not None:
+                yield f'<pre tabindex="0"><code>{escape(line.value)}</code></pre>\n'
