@@ -58,4 +58,4 @@ class StartPage:
                 words = f'<a href="{escape(target)}">{words}</a>'
             yield f"<p>{words}</p>\n"
             if line.value is not None:
-                yield f'<pre tabindex="0"><code>{escape(line.value)}</code></pre>\n'
+                yield f"<pre><code>{escape(line.value)}</code></pre>\n"

@@ -218,9 +218,10 @@ class Kernel:
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]
-        look = self._core(settings.Look)
-        parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: one[0])]
-        start = StartPage(parts, base_url=self.base_url, name=look.display_name, theme=look.default_theme)
+        webui = self._core(settings.Look)
+        enabled = list(self.plugins)
+        parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
+        start = StartPage(parts, base_url=self.base_url, name=webui.display_name, theme=webui.default_theme)
         owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]

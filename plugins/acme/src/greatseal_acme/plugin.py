@@ -116,8 +116,9 @@ class Plugin:
         def lines() -> list[StartLine]:
             shown = [StartLine(words="Certificates are issued by ACME (RFC 8555). Give this directory to your client:", value=directory)]
             if certbot_works(host):
-                words = "A certificate for a name of this machine, and its renewal, with certbot:"
-                shown.append(StartLine(words=words, value="\n".join(certbot_lines(directory, port, "certbot"))))
+                order, renewal = certbot_lines(directory, port, "certbot")
+                shown.append(StartLine(words="With certbot, a certificate for a name of this machine:", value=order))
+                shown.append(StartLine(words="And its renewal:", value=renewal))
             return shown
 
         return [StartPart(title="Get a certificate", lines=lines)]
