@@ -133,7 +133,7 @@ async def test_the_first_field_has_the_focus_and_every_field_its_label(service: 
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("path", ["/ui/auth/login", "/account", "/logout"])
+@pytest.mark.parametrize("path", ["/", "/ui/auth/login", "/account", "/logout"])
 async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Service, browser: Browser, dark: bool, path: str) -> None:
     page = await browser.page(width=320, height=640, dark=dark)
     await page.goto(f"{service.url}/ui/auth/login")
@@ -148,7 +148,8 @@ async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Servi
 
 
 async def test_signing_out_on_the_account_page(service: Service, page: Page) -> None:
-    await page.goto(f"{service.url}/", to=f"{service.url}/ui/auth/login")
+    await page.goto(f"{service.url}/")
+    await page.click(f"a[href='{service.url}/account']", to=f"{service.url}/ui/auth/login")
     await sign_in(page, f"{service.url}/account")
     assert "Ada Example" in await page.text()
 

@@ -32,7 +32,10 @@ async def main(folder: Path) -> None:
             "rbac": {"role": [role]},
             "webui": {"display_name": "Example Organisation"},
         }
-        async with serve(document(Path(state), ["idp", "users-file"], **sections)) as service, chromium() as browser:
+        async with (
+            serve(document(Path(state), ["ca", "acme", "resolver", "http-01", "idp", "users-file"], **sections)) as service,
+            chromium() as browser,
+        ):
             plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
             registered = await plugin.provider(service.host("idp")).clients.create(
                 {
@@ -61,6 +64,8 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
         "scope": "openid profile email groups offline_access",
         "prompt": "consent",
     }
+    await page.goto(f"{url}/")
+    await picture("start")
     asked = f"{url}/authorize?{urlencode(request)}"
     await page.goto(asked, to=f"{url}/ui/auth/login")
     await picture("login")

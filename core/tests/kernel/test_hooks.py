@@ -33,6 +33,7 @@ from greatseal.api.identity import *
 from greatseal.api.http import *
 from greatseal.api.issuance import *
 from greatseal.api.keys import KeyStore
+from greatseal.api.pages import *
 from greatseal.api.problems import Forbidden
 from greatseal.api.services import ServiceKey
 from greatseal.api.tokens import *
@@ -493,6 +494,20 @@ def welcome(self, host):
     assert body["checks"]["fails"] == {"ok": False, "detail": "OSError: the check itself failed"}
     assert "doctor" not in body["checks"]
     assert [list(one.lines()) for one in service.kernel.welcomes] == [["go on"]]
+
+
+async def test_the_start_page_has_the_parts_of_every_plugin(plugin, start_service):
+    feature = plugin(
+        """
+@hookimpl
+def start_page(self, host):
+    return [StartPart(title="Here", lines=lambda: [StartLine(words="go on", link="/on")])]
+"""
+    )
+    service = await start_service(feature)
+
+    async with aiohttp.ClientSession() as http, http.get(f"{service.url}/") as answer:
+        assert '<h2>Here</h2>\n<p><a href="/on">go on</a></p>' in await answer.text()
 
 
 async def test_routes_are_guarded_by_their_scheme(plugin, start_service):

@@ -66,4 +66,6 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """[webui], what the start page follows."""
 
     default_theme: Literal["light", "dark"] | None = None
+    """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
+    """What the service calls itself; the host of the issuer when left out."""
