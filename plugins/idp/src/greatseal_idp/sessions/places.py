@@ -77,7 +77,7 @@ class Places:
 
     async def forget_old(self) -> None:
         """Delete the addresses that nobody came from for long."""
-        before = self._host.clock.now() - DAYS * DAY
+        before = self._host.clock.passed() - DAYS * DAY
         while await self._host.db.write(_forget, before) == BITE:
             pass
 
