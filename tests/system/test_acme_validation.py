@@ -165,7 +165,7 @@ async def test_a_claimed_order_is_settled_after_a_restart(config, step):
     assert stuck.headers["Retry-After"]
     assert refused.error == "orderNotReady"
     assert settled["status"] == "valid"
-    assert len(chain) == 3
+    assert len(chain) == 2
 
 
 async def claim(site, client, ready):

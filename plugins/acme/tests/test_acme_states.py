@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, IncorrectResponse, Verdict
 from greatseal.api.issuance import Profile
 from greatseal.api.problems import Problem
 from greatseal.jose.jwk import thumbprint
@@ -43,6 +43,9 @@ class Profiles:
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
         """Grants every wish."""
+
+    def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
+        """Certifies every name."""
 
 
 class Bench:

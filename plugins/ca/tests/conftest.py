@@ -1,5 +1,7 @@
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,13 +9,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from greatseal.api.acme import AccountView, Identifier
 from greatseal.api.issuance import Certificate, Draft, Issuance, IssuanceRequest
+from greatseal.api.problems import StartProblem
 from greatseal.api.services import ISSUANCE
-from greatseal.testing.service import Service
+from greatseal.testing.service import Kernel, Service, document
 
 MakeCsr = Callable[..., bytes]
 SHA256 = hashes.SHA256()
@@ -58,6 +61,16 @@ class Desk(msgspec.Struct, frozen=True):
     def issuance(self) -> Issuance:
         issuance: Any = self.service.kernel.service(ISSUANCE)
         return issuance
+
+    def authority(self, ca_id: str = "default"):
+        """The open CA of that id."""
+        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca")).authorities.of(ca_id)
+
+    def chain(self, certificate: Certificate) -> list[x509.Certificate]:
+        """The certificate and those above it, the root too."""
+        above = self.authority(certificate.ca_id).chain
+        assert certificate.chain == above[:-1]
+        return [x509.load_der_x509_certificate(der) for der in (certificate.der, *above)]
 
     @property
     def db(self):
@@ -105,3 +118,71 @@ def open_desk(start_service, make_csr):
 @pytest.fixture
 async def desk(open_desk) -> Desk:
     return await open_desk()
+
+
+class Ca:
+    """An operator's root and issuing CA."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key_file, self.cert_file = folder / "ca.key", folder / "ca.pem"
+        self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "issuing", "other")}
+        self.root = self.certificate("root", "root")
+        self.issuing = self.certificate("issuing", "root")
+        self.write_key("issuing")
+        self.write(self.issuing, self.root)
+
+    def certificate(
+        self,
+        name: str,
+        issuer: str,
+        *extensions: tuple[x509.ExtensionType, bool],
+        ca: bool = True,
+        days: tuple[int, int] = (-1, 365),
+        with_usage: bool = True,
+        path_length: int | None = None,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        usage = x509.KeyUsage(False, False, False, False, False, ca, ca, False, False)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(named(name))
+            .issuer_name(named(issuer))
+            .public_key(self.keys[name].public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + timedelta(days=days[0]))
+            .not_valid_after(now + timedelta(days=days[1]))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=path_length), critical=True)
+        )
+        for value, critical in extensions:
+            builder = builder.add_extension(value, critical=critical)
+        return (builder.add_extension(usage, critical=True) if with_usage else builder).sign(self.keys[issuer], hashes.SHA256())
+
+    def write(self, *certificates: x509.Certificate) -> None:
+        self.cert_file.write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
+
+    def write_key(self, name: str, password: bytes | None = None) -> None:
+        encryption = BestAvailableEncryption(password) if password else NoEncryption()
+        self.key_file.write_bytes(self.keys[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        self.key_file.chmod(0o600)
+
+    def config(self, folder: Path, **more) -> dict:
+        files = {"key_file": str(self.key_file), "cert_file": str(self.cert_file)}
+        return document(folder, ["ca"], ca={**files, **more})
+
+    async def refusal(self, folder: Path, **more) -> str:
+        """What stops the start; check-config says the same before anything is opened."""
+        with pytest.raises(StartProblem) as refused:
+            Kernel(self.config(folder, **more))
+        (message,) = refused.value.messages
+        assert message.startswith("[ca] default: ")
+        assert "\n" not in message
+        return message
+
+
+def named(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+@pytest.fixture
+def brought(tmp_path) -> Ca:
+    return Ca(tmp_path)

@@ -6,15 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import select
 
 from greatseal.api.problems import StartProblem
@@ -148,69 +144,13 @@ async def test_kernels_of_one_process_that_start_at_once_have_one_ca(tmp_path):
 # ---- Files
 
 
-class Ca:
-    """An operator's root and issuing CA."""
-
-    def __init__(self, folder: Path) -> None:
-        self.key_file, self.cert_file = folder / "ca.key", folder / "ca.pem"
-        self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "issuing", "other")}
-        self.root = self.certificate("root", "root")
-        self.issuing = self.certificate("issuing", "root")
-        self.write_key("issuing")
-        self.write(self.issuing, self.root)
-
-    def certificate(
-        self, name: str, issuer: str, *, ca: bool = True, days: tuple[int, int] = (-1, 365), with_usage: bool = True
-    ) -> x509.Certificate:
-        now = datetime.now(UTC)
-        usage = x509.KeyUsage(False, False, False, False, False, ca, ca, False, False)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
-            .public_key(self.keys[name].public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now + timedelta(days=days[0]))
-            .not_valid_after(now + timedelta(days=days[1]))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        )
-        return (builder.add_extension(usage, critical=True) if with_usage else builder).sign(self.keys[issuer], hashes.SHA256())
-
-    def write(self, *certificates: x509.Certificate) -> None:
-        self.cert_file.write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
-
-    def write_key(self, name: str, password: bytes | None = None) -> None:
-        encryption = BestAvailableEncryption(password) if password else NoEncryption()
-        self.key_file.write_bytes(self.keys[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
-        self.key_file.chmod(0o600)
-
-    def config(self, folder: Path, **more) -> dict:
-        files = {"key_file": str(self.key_file), "cert_file": str(self.cert_file)}
-        return document(folder, ["ca"], ca={**files, **more})
-
-
-@pytest.fixture
-def brought(tmp_path) -> Ca:
-    return Ca(tmp_path)
-
-
-async def refusal(config) -> str:
-    """What stops the start, and check-config says the same before anything is opened."""
-    with pytest.raises(StartProblem) as refused:
-        Kernel(config)
-    (message,) = refused.value.messages
-    assert message.startswith("[ca] default: ")
-    assert "\n" not in message
-    return message
-
-
 @pytest.mark.parametrize("name", ["issuing", "root"])
 async def test_a_ca_whose_key_nobody_should_trust_is_refused(tmp_path, brought, name):
     brought.keys[name] = rsa.generate_private_key(3, 2048)
     brought.write_key("issuing")
     brought.write(brought.certificate("issuing", "root"), brought.certificate("root", "root"))
 
-    assert "exponent" in await refusal(brought.config(tmp_path))
+    assert "exponent" in await brought.refusal(tmp_path)
 
 
 async def test_a_ca_whose_key_is_blocked_is_refused(tmp_path, brought):
@@ -238,7 +178,7 @@ async def test_a_root_that_is_brought_may_lack_key_usage_and_an_issuing_ca_may_n
         assert len(chain(service)) == 2
 
     brought.write(brought.certificate("issuing", "root", with_usage=False), brought.root)
-    assert "keyUsage" in await refusal(brought.config(tmp_path))
+    assert "keyUsage" in await brought.refusal(tmp_path)
 
 
 async def test_a_brought_ca_certifies_and_the_leaf_lies_within_its_life(open_desk, brought, tmp_path):
@@ -301,13 +241,13 @@ async def test_files_are_made_once_by_processes_that_start_at_once(tmp_path):
 async def test_one_file_without_the_other_is_refused(tmp_path, brought, absent):
     getattr(brought, absent).unlink()
 
-    assert f"is there without {getattr(brought, absent)}" in await refusal(brought.config(tmp_path))
+    assert f"is there without {getattr(brought, absent)}" in await brought.refusal(tmp_path)
 
 
 async def test_a_key_that_others_can_read_is_refused(tmp_path, brought):
     brought.key_file.chmod(0o640)
 
-    assert f"run: chmod 600 {brought.key_file}" in await refusal(brought.config(tmp_path))
+    assert f"run: chmod 600 {brought.key_file}" in await brought.refusal(tmp_path)
 
 
 async def test_an_encrypted_key_needs_its_password(tmp_path, brought):
@@ -316,25 +256,25 @@ async def test_an_encrypted_key_needs_its_password(tmp_path, brought):
     password.write_text("secret\n")
     password.chmod(0o600)
 
-    assert "is encrypted" in await refusal(brought.config(tmp_path))
+    assert "is encrypted" in await brought.refusal(tmp_path)
     async with serve(brought.config(tmp_path, key_password_file=str(password), require_encrypted_key=True)) as service:
         assert len(chain(service)) == 2
     password.write_text("wrong")
-    assert "password" in await refusal(brought.config(tmp_path, key_password_file=str(password)))
+    assert "password" in await brought.refusal(tmp_path, key_password_file=str(password))
 
 
 async def test_a_plain_key_is_refused_where_an_encrypted_one_is_required(tmp_path, brought):
     password = tmp_path / "password"
     password.write_text("secret")
 
-    detail = await refusal(brought.config(tmp_path, key_password_file=str(password), require_encrypted_key=True))
+    detail = await brought.refusal(tmp_path, key_password_file=str(password), require_encrypted_key=True)
     assert "require_encrypted_key" in detail
 
 
 async def test_a_key_of_another_certificate_is_refused(tmp_path, brought):
     brought.write_key("other")
 
-    assert "for another key" in await refusal(brought.config(tmp_path))
+    assert "for another key" in await brought.refusal(tmp_path)
 
 
 UNFIT = {
@@ -348,15 +288,15 @@ UNFIT = {
 async def test_certificates_that_cannot_issue_now_are_refused(tmp_path, brought, reason, of):
     brought.write(brought.certificate("issuing", "root", **of), brought.root)
 
-    assert reason in await refusal(brought.config(tmp_path))
+    assert reason in await brought.refusal(tmp_path)
 
 
 async def test_a_chain_in_the_wrong_order_or_without_root_is_refused(tmp_path, brought):
     brought.write(brought.issuing)
-    assert "the root is missing at the end" in await refusal(brought.config(tmp_path))
+    assert "the root is missing at the end" in await brought.refusal(tmp_path)
     other = brought.certificate("other", "other")
     brought.write(brought.issuing, other)
-    assert "CN=issuing was not issued by CN=other" in await refusal(brought.config(tmp_path))
+    assert "CN=issuing was not issued by CN=other" in await brought.refusal(tmp_path)
 
 
 def with_sha1(certificate: x509.Certificate) -> x509.Certificate:
@@ -375,7 +315,7 @@ async def test_how_an_old_root_signed_itself_is_not_looked_at_and_sha_1_below_it
         assert len(chain(service)) == 2
 
     brought.write(with_sha1(issuing), root)
-    detail = await refusal(brought.config(tmp_path))
+    detail = await brought.refusal(tmp_path)
     assert "the signature of CN=issuing by CN=root cannot be checked" in detail
     assert "sha1, 1.2.840.113549.1.1.5" in detail
 
@@ -383,7 +323,7 @@ async def test_how_an_old_root_signed_itself_is_not_looked_at_and_sha_1_below_it
 async def test_a_last_certificate_that_is_no_ca_is_refused(tmp_path, brought):
     brought.write(brought.issuing, brought.certificate("root", "root", ca=False))
 
-    assert "CN=root: is no CA certificate" in await refusal(brought.config(tmp_path))
+    assert "CN=root: is no CA certificate" in await brought.refusal(tmp_path)
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256K1(), ec.SECP521R1()], ids=lambda curve: curve.name)
@@ -392,7 +332,7 @@ async def test_a_key_of_a_type_that_no_ca_has_is_refused_with_those_that_are_pos
     brought.write_key("issuing")
     brought.write(brought.certificate("issuing", "root"), brought.root)
 
-    detail = await refusal(brought.config(tmp_path))
+    detail = await brought.refusal(tmp_path)
     assert "the key is none of ec:P-256, ec:P-384, " in detail
 
 
@@ -400,4 +340,4 @@ async def test_a_key_of_a_type_that_no_ca_has_is_refused_with_those_that_are_pos
 async def test_files_that_are_no_pem_are_refused(tmp_path, brought, content):
     brought.cert_file.write_bytes(content)
 
-    assert "cannot be read as PEM certificates" in await refusal(brought.config(tmp_path))
+    assert "cannot be read as PEM certificates" in await brought.refusal(tmp_path)

@@ -28,16 +28,12 @@ def value_of(certificate: x509.Certificate, kind: type):
     return certificate.extensions.get_extension_for_class(kind)
 
 
-def chain_of(certificate) -> list[x509.Certificate]:
-    return [x509.load_der_x509_certificate(der) for der in (certificate.der, *certificate.chain)]
-
-
 # ---- The leaf
 
 
 async def test_a_certificate_has_the_fields_of_the_reference(desk):
     certificate = await desk.certify("a.example.com", "*.b.example.com")
-    leaf, issuing, root = chain_of(certificate)
+    leaf, issuing, root = desk.chain(certificate)
 
     assert leaf.version is x509.Version.v3
     assert leaf.serial_number.bit_length() == 127
@@ -140,7 +136,7 @@ async def test_ca_053_ca_054_a_profile_gives_lifetime_and_usages(open_desk):
 @pytest.mark.parametrize("key_type", KEY_TYPES)
 async def test_every_key_type_issues_a_chain_that_verifies(open_desk, key_type):
     desk = await open_desk(ca={"key_type": key_type})
-    leaf, issuing, root = chain_of(await desk.certify("a.example.com"))
+    leaf, issuing, root = desk.chain(await desk.certify("a.example.com"))
 
     leaf.verify_directly_issued_by(issuing)
     issuing.verify_directly_issued_by(root)
@@ -160,7 +156,7 @@ async def test_every_key_type_issues_a_chain_that_verifies(open_desk, key_type):
 async def test_the_hash_is_the_configured_one_and_never_less_than_the_curve_asks_for(open_desk, key_type, hash_alg, expected):
     desk = await open_desk(ca={"key_type": key_type, "hash_alg": hash_alg})
 
-    for certificate in chain_of(await desk.certify("a.example.com")):
+    for certificate in desk.chain(await desk.certify("a.example.com")):
         assert certificate.signature_hash_algorithm.name == expected
 
 
@@ -168,7 +164,7 @@ async def test_the_hash_is_the_configured_one_and_never_less_than_the_curve_asks
 
 
 async def test_ca_069_basic_constraints_of_ca_certificates_are_critical(desk):
-    _, issuing, root = chain_of(await desk.certify("a.example.com"))
+    _, issuing, root = desk.chain(await desk.certify("a.example.com"))
 
     for certificate, path_length in ((issuing, 0), (root, None)):
         found = value_of(certificate, x509.BasicConstraints)
@@ -182,7 +178,7 @@ async def test_ca_069_basic_constraints_of_ca_certificates_are_critical(desk):
 
 
 async def test_a_relying_party_accepts_the_chain(desk):
-    leaf, issuing, root = chain_of(await desk.certify("a.example.com"))
+    leaf, issuing, root = desk.chain(await desk.certify("a.example.com"))
     verifier = PolicyBuilder().store(Store([root])).time(datetime.now(UTC)).build_server_verifier(x509.DNSName("a.example.com"))
 
     assert len(verifier.verify(leaf, [issuing])) == 3
@@ -190,7 +186,7 @@ async def test_a_relying_party_accepts_the_chain(desk):
 
 async def test_the_subjects_of_a_ca_are_the_configured_ones(open_desk):
     desk = await open_desk(ca={"common_name": "Example CA", "organization": "Example \u00c4G", "ca_validity_years": 5})
-    _, issuing, root = chain_of(await desk.certify("a.example.com"))
+    _, issuing, root = desk.chain(await desk.certify("a.example.com"))
 
     assert issuing.subject.rfc4514_string() == "CN=Example CA,O=Example \u00c4G"
     assert root.subject.rfc4514_string() == "CN=Example CA Root,O=Example \u00c4G"
@@ -235,7 +231,7 @@ def findings(results) -> list[str]:
 async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, key_type):
     desk = await open_desk(ca={"key_type": key_type, "organization": "Example"})
 
-    for certificate in chain_of(await desk.certify("a.example.com", LONG)):
+    for certificate in desk.chain(await desk.certify("a.example.com", LONG)):
         assert pkix_findings(certificate.public_bytes(Encoding.DER)) == []
 
 
@@ -335,7 +331,7 @@ def test_the_cap_of_public_cas_follows_the_ballot(day, days):
 
 async def test_dates_from_2050_on_are_written_as_such(open_desk):
     desk = await open_desk(ca={"ca_validity_years": 40}, clock=FakeClock())
-    _, _, root = chain_of(await desk.certify("a.example.com"))
+    _, _, root = desk.chain(await desk.certify("a.example.com"))
 
     assert root.not_valid_after_utc.year == 2065
     assert pkix_findings(root.public_bytes(Encoding.DER)) == []

@@ -215,6 +215,9 @@ class Issuance(Protocol):
         Raises BadRequest; Unavailable when the CA can grant no wish at all, because its certificate has ended.
         """
 
+    def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
+        """Whether the certificates of the CA itself let it certify the identifier (RFC 5280 s4.2.1.10). Raises RejectedIdentifier."""
+
     def read_csr(self, der: bytes) -> CertificateRequest:
         """Decode and check key, encoding and self-signature. Raises BadCsr."""
 

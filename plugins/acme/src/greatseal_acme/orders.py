@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import insert, select
 
-from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, Unauthorized
+from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
 from greatseal.api.issuance import Issuance, Profile
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
-from greatseal_acme.protocol.identifiers import offering, read_identifiers
+from greatseal_acme.protocol.identifiers import offering, read_identifiers, together
 from greatseal_acme.protocol.objects import SECOND, decode, encode, moment_text, not_found, problem_document, read_moment
 from greatseal_acme.protocol.urls import Urls, is_id
 from greatseal_acme.settings import AcmeServer
@@ -132,12 +132,14 @@ class Orders:
         profile = self._issuance.profile(asked.profile)
         validators = self._host.components(ChallengeValidator).values()
         not_before, not_after = self._times(asked, profile)
+        identifiers = read_identifiers([(one.type, one.value) for one in asked.identifiers], validators)
+        self._check(identifiers, profile)
         plan = OrderPlan(
             id=self._host.handles.new_id(),
             account=account,
             profile=profile,
             profile_requested=asked.profile == profile.id,
-            identifiers=read_identifiers([(one.type, one.value) for one in asked.identifiers], validators),
+            identifiers=identifiers,
             not_before=not_before,
             not_after=not_after,
         )
@@ -149,6 +151,18 @@ class Orders:
         if order is None or order.account_id != account.id:
             raise not_found()
         return order
+
+    def _check(self, identifiers: Sequence[Identifier], profile: Profile) -> None:
+        """Refuse what the CA could not certify, before anything is proven."""
+        problems: list[Problem] = []
+        for identifier in identifiers:
+            try:
+                self._issuance.check_identifier(profile, identifier)
+            except RejectedIdentifier as problem:
+                problem.identifier = {"type": identifier.type, "value": identifier.value}
+                problems.append(problem)
+        if problems:
+            raise together(problems)
 
     def _times(self, asked: NewOrder, profile: Profile) -> tuple[int | None, int | None]:
         """The validity asked for, which the CA can grant: never silently ignored, never refused only at finalization."""

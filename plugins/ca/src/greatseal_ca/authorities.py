@@ -9,13 +9,15 @@ from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
-from greatseal_ca import files
 from greatseal_ca.authority import Authority, made_days, open_sealed, write_public
 from greatseal_ca.build import Composer, LeafExtensions, Template
+from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import common_names
+from greatseal_ca.files import Files
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
 from greatseal_ca.lint import Expected, lint
 from greatseal_ca.names import subject
+from greatseal_ca.profiles import Profiles
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import Window, moment_of
 
@@ -28,7 +30,10 @@ class Issuing:
         self.signer = authority.signer
         self.certificate = authority.certificate
         self.chain = authority.chain
+        # Clients refuse a chain of one certificate: a root that signs leaves itself is always with them.
+        self.delivered = self.chain if ca.chain_with_root or len(self.chain) == 1 else self.chain[:-1]
         above = [x509.load_der_x509_certificate(der) for der in authority.chain]
+        self.constraints = Constraints(above)
         begin = max(moment_of(one.not_valid_before_utc) for one in above)
         end = min(moment_of(one.not_valid_after_utc) for one in above)
         self.window = Window(begin, end, capped=ca.enforce_validity_cap)
@@ -49,6 +54,8 @@ class Issuing:
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         key = request.csr.public_key
         name = subject(request.identifiers, common_names(request.csr.csr))
+        if not self.constraints.allows_subject(name):
+            name = x509.Name([])
         template = Template(
             issuer=self.certificate.subject,
             subject=name,
@@ -66,6 +73,7 @@ class Issuing:
             names=frozenset(names),
             eku=profile.eku,
             longest_days=self.window.days(profile.validity_days, begin),
+            constraints=self.constraints,
         )
         return self._composer.copy(template), expected, template
 
@@ -73,8 +81,9 @@ class Issuing:
 class Authorities:
     """The CAs by id. They are opened by the plugin's lifespan."""
 
-    def __init__(self, settings: Mapping[str, CaSettings], default_id: str) -> None:
+    def __init__(self, settings: Mapping[str, CaSettings], profiles: Profiles, default_id: str) -> None:
         self._settings = settings
+        self._profiles = profiles
         self._open: dict[str, Issuing] = {}
         self.ids = tuple(settings)
         self.default_id = default_id
@@ -82,12 +91,13 @@ class Authorities:
     async def open(self, host: Host, inventory: Inventory) -> None:
         """Load or make every CA, and show its root certificate under the state folder. Raises StartProblem."""
         for ca_id, ca in self._settings.items():
-            authority = await _authority(host, ca)
+            brought = self._files(host, ca)
+            authority = await (brought.open() if brought else open_sealed(host, ca))
             if blocked := await host.blocked_keys.find(spki_sha256(authority.signer.public_key)):
                 raise StartProblem(f"[ca] {ca_id}: the key of the CA certificate is blocked ({blocked.reason}); bring another CA")
-            self._open[ca_id] = Issuing(authority, ca)
-            await host.db.write(_keep_chain, authority.chain)
-            inventory.knows(authority.chain)
+            self._open[ca_id] = issuing = Issuing(authority, ca)
+            await host.db.write(_keep_chain, issuing.delivered)
+            inventory.knows(issuing.delivered)
             write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(authority.chain[-1:]))
 
     def look(self, host: Host) -> tuple[list[str], dict[str, int]]:
@@ -95,10 +105,14 @@ class Authorities:
         problems: list[str] = []
         lives = {ca_id: made_days(ca) for ca_id, ca in self._settings.items()}
         for ca_id, ca in self._settings.items():
-            if ca.key_file and ca.cert_file:
-                wrong, lives[ca_id] = files.Files(host, ca, ca.key_file, ca.cert_file).look()
+            if brought := self._files(host, ca):
+                wrong, lives[ca_id] = brought.look()
                 problems += wrong
         return problems, lives
+
+    def _files(self, host: Host, ca: CaSettings) -> Files | None:
+        """The files of a CA that has some."""
+        return Files(host, ca, ca.key_file, ca.cert_file, self._profiles.of(ca.id)) if ca.key_file and ca.cert_file else None
 
     def of(self, ca_id: str) -> Issuing:
         """The CA of that id, which is one of :attr:`ids`."""
@@ -107,12 +121,6 @@ class Authorities:
     def all(self) -> tuple[Issuing, ...]:
         """Every CA that is open."""
         return tuple(self._open.values())
-
-
-async def _authority(host: Host, ca: CaSettings) -> Authority:
-    if ca.key_file and ca.cert_file:
-        return await files.Files(host, ca, ca.key_file, ca.cert_file).open()
-    return await open_sealed(host, ca)
 
 
 def _keep_chain(tx: Tx, chain: tuple[bytes, ...]) -> None:

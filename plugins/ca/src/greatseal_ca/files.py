@@ -3,7 +3,7 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import pairwise
@@ -22,12 +22,14 @@ from cryptography.hazmat.primitives.serialization import (
 
 from greatseal import faults
 from greatseal.api.folders import folder_problem
+from greatseal.api.issuance import Profile
 from greatseal.api.keys import Signer
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import make_key
 from greatseal_ca.authority import Authority, made_days, open_root, sign_ca
+from greatseal_ca.constraints import Constraints
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import as_datetime
@@ -38,11 +40,12 @@ ORDER = "the order is issuing CA first, root last"
 class Files:
     """The key_file and cert_file of one CA."""
 
-    def __init__(self, host: Host, ca: CaSettings, key_file: Path, cert_file: Path) -> None:
+    def __init__(self, host: Host, ca: CaSettings, key_file: Path, cert_file: Path, profiles: Mapping[str, Profile]) -> None:
         self.host = host
         self.ca = ca
         self.key_file = key_file
         self.cert_file = cert_file
+        self.profiles = profiles
         self._fresh = cert_file.with_name(f"{cert_file.name}.new")
 
     async def open(self) -> Authority:
@@ -123,6 +126,18 @@ class Files:
         # A trust anchor is a name and a key: how it signed itself, maybe with SHA-1, is not looked at (RFC 5280 s6.1.1).
         if certificates[-1].subject != certificates[-1].issuer:
             raise self._problem(f"{self.cert_file}: the root is missing at the end; {ORDER}")
+        if problems := self._constraint_problems(Constraints(certificates)):
+            raise StartProblem(*problems)
+
+    def _constraint_problems(self, constraints: Constraints) -> list[str]:
+        """What the certificates do not allow, of which one must be changed."""
+        problems = [f"[ca] {self.ca.id}: {self.cert_file}: {problem}" for problem in constraints.problems]
+        for id, profile in self.profiles.items():
+            if refused := constraints.refused_usages(profile.eku):
+                problems.append(
+                    f"[ca] {self.ca.id}: {self.cert_file}: its extended key usages do not allow {', '.join(refused)} of [profiles.{id}] eku"
+                )
+        return problems
 
     def _encryption(self) -> KeySerializationEncryption:
         password = self._password()
@@ -177,7 +192,17 @@ def _unproven(child: x509.Certificate, parent: x509.Certificate) -> str | None:
         return not_issued
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         return f"the signature of {name} by {other} cannot be checked ({_signed_with(child)}): {error}"
+    asked, own = _key_ids(child)[1], _key_ids(parent)[0]
+    if asked and own and asked != own:  # OpenSSL does not take the two for a chain then
+        return f"{name} names the issuing key {asked.hex()}, but {other} calls its key {own.hex()}; have it signed again"
     return None
+
+
+def _key_ids(certificate: x509.Certificate) -> tuple[bytes | None, bytes | None]:
+    """The identifiers of its own key and of the key that signed it, as far as it has them."""
+    values = {type(one.value): one.value for one in certificate.extensions}
+    own, issuer = values.get(x509.SubjectKeyIdentifier), values.get(x509.AuthorityKeyIdentifier)
+    return own.digest if own else None, issuer.key_identifier if issuer else None
 
 
 def _signed_with(certificate: x509.Certificate) -> str:

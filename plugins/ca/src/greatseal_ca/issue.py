@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from greatseal import faults
-from greatseal.api.acme import Identifier
+from greatseal.api.acme import Identifier, RejectedIdentifier
 from greatseal.api.issuance import (
     Certificate,
     CertificateRequest,
@@ -28,7 +28,7 @@ from greatseal_ca.build import assemble, draw_serial, hash_named_in
 from greatseal_ca.csr import match, read_csr
 from greatseal_ca.finalize import refused_key
 from greatseal_ca.inventory import Inventory
-from greatseal_ca.names import alternative_names
+from greatseal_ca.names import alternative_names, general_name
 from greatseal_ca.profiles import Profiles
 
 MEDIA_TYPE = "application/pem-certificate-chain"
@@ -81,7 +81,7 @@ class X509Issuer(Issuer):
             x509.load_der_x509_certificate(der).verify_directly_issued_by(issuing.certificate)
         except (InvalidSignature, ValueError, TypeError) as error:
             raise Internal(cause=f"the signature of key {prepared.kid} under certificate {prepared.id} is wrong: {error}") from None
-        return Issued(der=der, chain=issuing.chain, media_type=MEDIA_TYPE, serial=prepared.serial)
+        return Issued(der=der, chain=issuing.delivered, media_type=MEDIA_TYPE, serial=prepared.serial)
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         """Signing again gives the same certificate where the key repeats itself; otherwise one may exist that nobody knows."""
@@ -110,6 +110,9 @@ class CertificateAuthority:
         window = self._authorities.of(profile.ca_id).window
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
+    def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
+        self._check_name(profile.ca_id, general_name(identifier))
+
     def read_csr(self, der: bytes) -> CertificateRequest:
         return read_csr(der)
 
@@ -119,6 +122,8 @@ class CertificateAuthority:
     async def compose(self, request: IssuanceRequest) -> Draft:
         injected = [name for injector in self._host.components(SanInjector).values() for name in injector.names(request)]
         names = alternative_names(request.identifiers, injected)
+        for name in names:
+            self._check_name(request.ca_id, name)
         return await self._issuer(request.profile.issue_as).compose(request, names)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
@@ -149,6 +154,10 @@ class CertificateAuthority:
 
     async def certificate(self, id: str) -> Certificate | None:
         return await self._host.db.read(self._inventory.find, id)
+
+    def _check_name(self, ca_id: str, name: x509.GeneralName) -> None:
+        if reason := self._authorities.of(ca_id).constraints.refusal(name):
+            raise RejectedIdentifier(f"a certificate for this name would not verify: {reason}")
 
     def _ca(self, ca_id: str | None) -> str:
         known = self._authorities.ids

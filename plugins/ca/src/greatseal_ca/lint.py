@@ -6,6 +6,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtensionOID
 
 from greatseal.api.problems import Internal
+from greatseal_ca.constraints import Constraints
 from greatseal_ca.settings import eku_oid
 from greatseal_ca.validity import DAY, moment_of
 
@@ -33,11 +34,13 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[x509.GeneralName]
     eku: tuple[str, ...]
     longest_days: int
+    constraints: Constraints
 
 
 def lint(certificate: x509.Certificate, expected: Expected) -> None:
     """Raises Internal, with every finding in its cause, when the certificate is not what was meant."""
-    findings = [*_frame(certificate, expected), *_validity(certificate, expected), *_extensions(certificate, expected)]
+    checks = (_frame, _validity, _extensions, _constraints)
+    findings = [finding for check in checks for finding in check(certificate, expected)]
     if findings:
         raise Internal(cause=f"lint of a to-be-signed certificate: {'; '.join(findings)}")
 
@@ -93,6 +96,14 @@ def _extensions(certificate: x509.Certificate, expected: Expected) -> list[str]:
         "extended key usages are not the profile's": usages == [eku_oid(name) for name in expected.eku],
     }
     return [finding for finding, kept in rules.items() if not kept]
+
+
+def _constraints(certificate: x509.Certificate, expected: Expected) -> list[str]:
+    """What the certificates above it let this one be."""
+    allowed = expected.constraints
+    findings = [reason for name in expected.names if (reason := allowed.refusal(name))]
+    findings += [f"the chain does not allow the extended key usage {name}" for name in allowed.refused_usages(expected.eku)]
+    return findings if allowed.allows_subject(certificate.subject) else [*findings, "the chain does not allow the subject"]
 
 
 def _signs_only(usage: object) -> bool:

@@ -33,7 +33,7 @@ class Parts:
         default, wrong = default_ca(listed)
         self.problems = [*wrong, *profiles.problems(cas, configured)]
         self.profiles = Profiles(cas, configured, host.settings_by_key(IssueAs))
-        self.authorities = Authorities(cas, default)
+        self.authorities = Authorities(cas, self.profiles, default)
         self.inventory = Inventory()
         self.issuance = CertificateAuthority(host, self.profiles, self.authorities, self.inventory)
 

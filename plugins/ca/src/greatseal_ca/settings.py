@@ -66,6 +66,8 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where relying parties ask for the status of a certificate; certificates name it only when it is given."""
     enforce_validity_cap: bool = False
     """Whether lifetimes are cut to what public CAs may give (BR 6.3.2: 200, 100, then 47 days)."""
+    chain_with_root: bool = False
+    """Whether the chain of a certificate has the root too, which relying parties have anyway. A root that signs leaves is always in it."""
     require_encrypted_key: bool = False
     """Whether a key_file without a password is refused."""
     key_password_file: Path | None = None
