@@ -66,7 +66,7 @@ _END_FAMILY = (
     update(t.family)
     .where(t.family.c.id == param("family"), t.family.c.revoked_at.is_(None))
     .values(revoked_at=param("moment"))
-    .returning(t.family.c.id, t.family.c.subject, t.family.c.client_id)
+    .returning(t.family.c.id, t.family.c.subject, t.family.c.client_id, t.family.c.rotated_at)
 )
 _CONSENTS = (
     select(t.consent.c.id)
@@ -216,7 +216,7 @@ class Endings:
         if row is None:
             return False
         if listed:
-            self._revocations.revoke(tx, "family", row.id)
+            self._revocations.revoke(tx, "family", row.id, issued_at=row.rotated_at)
         outcome = "failure" if event_type == "refresh_replay" else "success"
         tx.audit(
             AuditEvent(

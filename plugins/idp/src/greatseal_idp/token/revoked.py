@@ -35,9 +35,9 @@ class Revocations:
         self._reading = asyncio.Lock()
         host.changes.subscribe(KIND, self._heard)
 
-    def revoke(self, tx: Tx, kind: Kind, value: str, until: int | None = None) -> None:
-        """Revoke; ``until`` (microseconds) is when the last token of it expires, by default that of one issued now."""
-        until = max(tx.now, self._latest) + self._ttl + SLACK if until is None else until
+    def revoke(self, tx: Tx, kind: Kind, value: str, until: int | None = None, *, issued_at: int = 0) -> None:
+        """Revoke; ``until`` (microseconds) is when the last token of it expires, by default that of one issued now or ``issued_at``."""
+        until = max(tx.now, self._latest, issued_at) + self._ttl + SLACK if until is None else until
         tx.run(_INSERT, kind=kind, value=value, until=until)
         tx.changed(KIND, f"{kind} {value} {until}")
 
