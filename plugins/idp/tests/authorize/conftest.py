@@ -43,6 +43,7 @@ class App:
 
     CALLBACK = CALLBACK
     VERIFIER = VERIFIER
+    SCOPES = SCOPES
 
     def __init__(self, desk: Any, client_id: str, secret: str | None) -> None:
         self.desk = desk

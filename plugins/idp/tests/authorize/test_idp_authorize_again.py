@@ -112,6 +112,18 @@ async def test_what_a_client_loses_at_the_last_moment_is_seen_by_the_transaction
     assert await desk.events("consent_granted") == []
 
 
+async def test_a_session_that_ends_at_the_last_moment_gives_no_code(desk, app, cookie, monkeypatch):
+    _, fields = await app.consent_of(cookie)
+
+    async def leave():
+        assert (await desk.post("/api/auth/logout", cookie=cookie)).status == 204
+
+    monkeypatch.setattr(desk.service.kernel.store.opened, "_write", Passing(desk.service.kernel.store.opened, leave))
+
+    assert app.told(await app.decide(cookie, fields))["error"] == "login_required"
+    assert await desk.rows(t.code) == []
+
+
 async def test_a_consent_that_is_withdrawn_at_the_last_moment_gives_no_code(desk, app, cookie, monkeypatch):
     await app.allowed(cookie)
     account = await desk.get("/account", cookie=cookie)

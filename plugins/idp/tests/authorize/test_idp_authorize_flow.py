@@ -154,6 +154,8 @@ async def test_a_query_of_the_redirect_uri_is_kept(desk, register_app, cookie):
 async def test_without_openid_a_lone_redirect_uri_may_be_left_out(app, cookie):
     assert app.told(await app.allowed(cookie, redirect_uri=None, scope="profile"))["code"]
     assert (await app.ask(cookie, redirect_uri=None)).status == 400
+    await app.desk.provider.clients.update(app.client_id, {"redirect_uris": [app.CALLBACK, "https://app.example/other"]}, by="test")
+    assert (await app.ask(cookie, redirect_uri=None, scope="profile")).status == 400, "which one?"
 
 
 async def test_fragment(app, cookie):
@@ -355,7 +357,11 @@ async def test_claims_may_name_the_subject_and_an_essential_acr(app, cookie):
     assert app.told(await app.ask(cookie, claims=bob, prompt="none"))["error"] == "login_required"
     assert app.told(await app.ask(cookie, claims=high, prompt="none"))["error"] == "unmet_authentication_requirements"
     assert app.told(await app.ask(cookie, claims=reached))["code"]
-    assert app.told(await app.ask(cookie, acr_values="phr"))["code"], "acr_values are a wish"
+    for unmeant in ('"phr"', "7", "null", '{"value": "phr"}'):
+        odd = f'{{"id_token": {{"acr": {{"essential": true, "values": {unmeant}}}}}}}'
+        assert app.told(await app.ask(cookie, claims=odd))["code"], "a wish that cannot be read is none"
+    for wish in ({"acr_values": "phr"}, {"claims": high.replace("true", "false")}, {"claims": high.replace('"essential": true, ', "")}):
+        assert app.told(await app.ask(cookie, **wish))["code"], wish
 
 
 async def test_login_hint_fills_the_name_in(desk, app):

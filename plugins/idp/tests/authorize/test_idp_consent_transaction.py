@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from urllib.parse import urlencode
 
 import pytest
 
@@ -50,6 +51,56 @@ async def test_programs_may_choose_fewer_scopes(desk, app, cookie):
 
     code = app.members(answer.json["redirect_to"])["code"]
     assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+@pytest.mark.parametrize("more", [{}, {"claims": json.dumps({"userinfo": {"name": None}})}])
+async def test_never_more_than_was_shown(desk, app, cookie, more):
+    consent = (await desk.get((await app.ask(cookie, scope="openid", **more)).location, cookie=cookie)).json
+    shown = {scope["name"] for scope in consent["scopes"]}
+    body = {"consent_id": consent["consent_id"], "decision": "approve", "scopes": list(app.SCOPES)}
+
+    answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
+
+    tokens = (await app.redeem(app.members(answer.json["redirect_to"])["code"])).json
+    assert tokens["scope"] == "openid"
+    assert "refresh_token" not in tokens
+    (event,) = await desk.events("consent_granted")
+    assert set(event.detail.split()) == shown < set(app.SCOPES)
+    for scope in set(app.SCOPES) - shown:
+        assert app.told(await app.ask(cookie, scope=f"openid {scope}", prompt="none"))["error"] == "consent_required", scope
+
+
+async def test_what_was_not_allowed_yet_is_asked_about(app, cookie):
+    await app.allowed(cookie, scope="openid")
+
+    assert app.told(await app.ask(cookie, scope="openid"))["code"]
+    assert (await app.ask(cookie, scope="openid email")).location.startswith("/api/auth/consent?")
+
+
+async def test_a_link_that_is_not_https_is_not_shown(desk, register_app, cookie):
+    app = await register_app(desk, tos_uri="http://localhost/tos", policy_uri="https://app.example/privacy")
+
+    consent = (await desk.get((await app.ask(cookie)).location, cookie=cookie)).json
+
+    assert consent["client"].keys() == {"client_id", "client_name", "policy_uri"}
+
+
+async def test_a_consent_that_was_answered_is_not_shown_again(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    await app.decide(cookie, fields)
+
+    assert (await desk.get(f"/api/auth/consent?consent_id={fields['consent_id']}", cookie=cookie)).status == 404
+
+
+async def test_whoever_allows_none_of_the_scopes_allows_nothing(desk, app, cookie):
+    for chosen in ([], ["email"]):
+        consent = (await desk.get((await app.ask(cookie)).location, cookie=cookie)).json
+        body = {"consent_id": consent["consent_id"], "decision": "approve", "scopes": chosen}
+
+        answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
+
+        assert app.members(answer.json["redirect_to"])["error"] == "invalid_scope"
+    assert await desk.rows(t.code) == await desk.rows(t.consent) == []
 
 
 def claims(userinfo=(), id_token=()):
@@ -246,6 +297,29 @@ async def test_s012_scopes_that_were_taken_away_while_the_page_was_open(desk, ap
     assert (await app.redeem(code)).json["scope"] == "openid"
 
 
+async def test_s012_an_implied_scope_that_was_taken_away_while_the_page_was_open(desk, app, cookie):
+    _, fields = await app.consent_of(cookie, scope="openid", claims=claims(["email", "name"]))
+    await desk.provider.clients.update(app.client_id, {"scopes": ["openid", "profile"]}, by="test")
+
+    tokens = (await app.redeem(app.told(await app.decide(cookie, fields))["code"])).json
+
+    assert (await desk.claims(tokens["access_token"])).keys() == {"sub", "name"}
+    (event,) = await desk.events("consent_granted")
+    assert event.detail == "openid profile"
+
+
+async def test_a_scope_that_was_deleted_while_the_page_was_open(desk, register_app, cookie):
+    await desk.provider.scopes.put("contact", "Write to you", [], by="test")
+    app = await register_app(desk, scopes=["openid", "contact"])
+    _, fields = await app.consent_of(cookie, scope="openid contact")
+    await desk.provider.scopes.delete("contact", by="test")
+
+    app.told(await app.decide(cookie, fields))
+
+    (event,) = await desk.events("consent_granted")
+    assert event.detail == "openid"
+
+
 async def test_scopes_that_were_all_taken_away(desk, app, cookie):
     _, fields = await app.consent_of(cookie)
     await desk.provider.clients.update(app.client_id, {"scopes": ["phone"]}, by="test")
@@ -282,6 +356,17 @@ async def test_s013_the_form_decides_nothing_but_yes_or_no(app, cookie):
 
     code = app.told(answer)["code"]
     assert (await app.redeem(code)).json["scope"] == "openid"
+
+
+async def test_s008_a_parameter_given_twice_is_refused(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
+    twice = [("x", "1"), ("x", "2")]
+
+    shown = await desk.get(f"/api/auth/consent?{urlencode([('consent_id', fields['consent_id']), *twice])}", cookie=cookie)
+    decided = await desk.post("/api/auth/consent", cookie=cookie, data=[*fields.items(), ("decision", "approve"), *twice])
+
+    assert [(answer.status, answer.json["error"]) for answer in (shown, decided)] == [(400, "invalid_request")] * 2
+    assert await desk.rows(t.code) == []
 
 
 @pytest.mark.parametrize("decision", ["", "maybe", "APPROVE"])

@@ -1,6 +1,7 @@
 """Pushed authorization requests (RFC 9126)."""
 
 import asyncio
+import json
 from urllib.parse import quote, unquote
 
 import pytest
@@ -38,6 +39,14 @@ async def test_s020_what_was_pushed_wins(desk, app, cookie):
 
     assert app.told(answer)["state"] == "st/a+te"
     assert (await app.redeem(app.told(answer)["code"])).json["scope"] == "openid"
+
+
+async def test_s008_a_parameter_given_twice_is_refused(desk, app):
+    twice = [*app.parameters().items(), ("x", "1"), ("x", "2")]
+
+    answer = await desk.post("/par", data=twice, headers=app.credentials)
+
+    assert (answer.status, answer.json["error"]) == (400, "invalid_request")
 
 
 async def test_s020_it_is_used_up_by_the_code(desk, app, cookie):
@@ -127,6 +136,7 @@ async def test_s029_handles_of_one_kind_are_not_those_of_another(desk, app, cook
         ({"request_uri": URN + "x"}, "invalid_request"),
         ({"redirect_uri": "https://evil.example/"}, "invalid_request"),
         ({"redirect_uri": None}, "invalid_request"),
+        ({"claims": json.dumps({"userinfo": {"x" * 16_384: None}})}, "invalid_request"),
         ({"response_type": "token"}, "unsupported_response_type"),
         ({"scope": "phone"}, "invalid_scope"),
         ({"code_challenge_method": "plain"}, "invalid_request"),

@@ -130,6 +130,14 @@ async def test_s026_every_other_verifier(desk: Any, verifier: str | None) -> Non
     assert (await desk.redeem(client, code, code_verifier=VERIFIER)).status == 200
 
 
+@pytest.mark.parametrize("verifier", ["a" * 42, "a" * 129, "a" * 42 + "/", "a" * 42 + "="])
+async def test_s026_a_verifier_of_another_form_answers_no_challenge(desk: Any, verifier: str) -> None:
+    client = await desk.client(method="none")
+    code = await desk.code(client, code_challenge=b64url_encode(sha256(verifier.encode()).digest()))
+
+    assert refused(await desk.redeem(client, code, code_verifier=verifier))
+
+
 async def test_b6_a_verifier_without_a_challenge_is_an_attack(desk: Any, client: Any) -> None:
     assert refused(await desk.redeem(client, await desk.code(client), code_verifier=VERIFIER))
 

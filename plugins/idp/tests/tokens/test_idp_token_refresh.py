@@ -6,13 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, update
 
 from greatseal.api.clients import ClientMatch, ProvenRequest
 from greatseal.api.directory import AccountState
 from greatseal.api.http import Parameters
 from greatseal.api.services import FAMILIES
-from greatseal.api.tokens import Grant
+from greatseal.api.tokens import Grant, Granted
 from greatseal.testing.nodes import travelled
+from greatseal_idp import tables as t
 
 
 def refused(answer: Any, error: str = "invalid_grant", status: int = 400) -> bool:
@@ -93,6 +95,30 @@ async def test_r50_within_the_grace_a_retry_gets_the_very_same_successor(start_d
     assert refused(await desk.refresh(client, third))
 
 
+async def test_r50_a_retry_that_asks_for_too_much_is_no_replay(start_desk: Any) -> None:
+    desk = await start_desk(tokens={"refresh_grace_seconds": 5})
+    client = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+
+    assert refused(await desk.refresh(client, first, scope="openid api"), "invalid_scope")
+    assert (await desk.refresh(client, second)).status == 200
+
+
+@pytest.mark.parametrize("grace", [0, 5])
+@pytest.mark.parametrize("end", ["revoked_at", "idle_expires_at", "expires_at", None])
+async def test_the_row_decides_whatever_memory_says(start_desk: Any, end: str | None, grace: int) -> None:
+    desk = await start_desk(tokens={"refresh_grace_seconds": grace})
+    client = await desk.client()
+    first = (await desk.tokens(client))["refresh_token"]
+    second = (await desk.refresh(client, first)).json["refresh_token"]
+    await desk.host.db.write(lambda tx: tx.run(delete(t.family) if end is None else update(t.family).values({end: tx.now})))
+
+    for token in (second, first):
+        assert refused(await desk.refresh(client, token))
+    assert [family.generation for family in await desk.families()] == ([] if end is None else [2])
+
+
 async def test_r50_after_the_grace_it_is_a_replay(start_desk: Any) -> None:
     desk = await start_desk(tokens={"refresh_grace_seconds": 5})
     client = await desk.client()
@@ -140,6 +166,17 @@ async def test_b13_another_client_changes_nothing(desk: Any, client: Any) -> Non
     assert refused(await desk.refresh(other, first))
 
     assert (await desk.refresh(client, second)).status == 200
+
+
+async def test_the_token_of_a_public_client_that_is_bound_to_a_key_needs_the_key(desk: Any) -> None:
+    client = await desk.client(method="none")
+    granted = Granted(subject="alice@EXAMPLE", client_id=client.client_id, scopes=("openid", "offline_access"), cnf={"jkt": "k"})
+    token = (await desk.host.db.write(desk.provider.families.open, granted)).refresh_token
+
+    assert refused(await desk.refresh(client, token))
+
+    (family,) = await desk.families()
+    assert (family.generation, family.revoked_at) == (1, None)
 
 
 async def test_b12_every_flipped_bit_is_invalid_grant(desk: Any, client: Any) -> None:
@@ -315,6 +352,7 @@ async def test_a_family_ends_when_it_is_not_used(start_desk: Any) -> None:
     assert refused(await desk.refresh(client, token))  # the absolute end, before the idle one
     idle = (await desk.tokens(client))["refresh_token"]
     desk.clock.advance(100)
+    assert not await desk.is_live(client, idle)
     assert refused(await desk.refresh(client, idle))
 
 

@@ -3,9 +3,11 @@
 from hashlib import sha256
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from greatseal.api.problems import BadRequest
 from greatseal.jose.compact import b64url_encode
 from greatseal_idp.token.grants.authorization_code import answers
 
@@ -25,6 +27,24 @@ async def test_no_text_is_taken_for_a_token(desk: Any, client: Any, text: str) -
     assert await desk.provider.families.read(text) is None
     for kind in ("access_token", "id_token", "jwt"):
         assert await tokens.subject(text, f"urn:ietf:params:oauth:token-type:{kind}") is None
+
+
+async def test_a_token_for_an_exchange_says_whose_it_is_and_of_which_sign_in(desk: Any, client: Any) -> None:
+    subject = desk.provider.tokens.subject
+    tokens, own = await desk.tokens(client, acr="gold"), (await desk.own_token(client)).json["access_token"]
+    of_type = "urn:ietf:params:oauth:token-type:{}".format
+
+    for kind in ("access_token", "id_token"):
+        for of in (kind, "jwt"):
+            found = await subject(tokens[kind], of_type(of))
+            assert (found.subject, found.client_id, found.authentication.acr) == ("alice@EXAMPLE", client.client_id, "gold")
+    assert (await subject(own, of_type("access_token"))).authentication is None
+    assert await subject(tokens["access_token"], of_type("id_token")) is None
+    for kind in ("refresh_token", "saml2", ""):
+        with pytest.raises(BadRequest, match="not offered"):
+            await subject(tokens["access_token"], of_type(kind))
+    with pytest.raises(BadRequest, match="not offered"):
+        await subject(tokens["access_token"], "access_token")
 
 
 async def test_a_signed_answer_of_userinfo_is_no_id_token(desk: Any, client: Any) -> None:

@@ -78,6 +78,12 @@ async def test_two_tokens_at_once_are_invalid_request(desk: Any, client: Any) ->
     assert (answer.status, answer.error) == (400, "invalid_request")
 
 
+async def test_a_body_of_a_get_is_not_read(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["access_token"]
+
+    assert (await desk.send("GET", "/userinfo", data={"access_token": token})).status == 401
+
+
 async def test_s032_a_token_in_the_url_is_refused(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
 
