@@ -64,6 +64,13 @@ def test_a_node_label_is_lower_case_letters_and_digits(label, clock):
         NodeHandles(label, clock)
 
 
+def test_two_nodes_of_one_number_are_refused(clock):
+    assert node_number("n9") == node_number("n128")
+
+    with pytest.raises(ValueError, match="same node number"):
+        NodeHandles("n9", clock, ["n9", "n128"])
+
+
 def test_a_public_id_is_a_uuid_of_version_8_with_the_node_inside(handles):
     id = handles.new_id()
 
@@ -82,10 +89,18 @@ def test_public_ids_of_later_seconds_sort_later(handles, clock):
 
 
 @pytest.mark.parametrize(
-    "id", ["", "x", "fb537201-e90f-463d-ad01-e04f93513e96", "{01234567-89ab-8def-8123-456789abcdef}", "0123456789ab8def8123456789abcdef"]
+    "change", ["".format, "x".format, "{{{}}}".format, "urn:uuid:{}".format, str.upper, lambda text: text.replace("-", "")]
 )
-def test_an_id_of_another_form_has_no_owner(handles, id):
-    assert handles.owner_of_id(id) is None
+def test_an_id_of_another_form_has_no_owner(handles, change):
+    id = handles.new_id()
+    assert handles.owner_of_id(id) == "n1"
+
+    assert handles.owner_of_id(change(id)) is None
+
+
+def test_an_id_of_another_version_has_no_owner(handles):
+    for version in "1234567":
+        assert handles.owner_of_id(handles.new_id()[:14] + version + handles.new_id()[15:]) is None
 
 
 def test_an_id_of_a_node_that_is_not_configured_has_no_owner(handles, clock):

@@ -140,6 +140,12 @@ def test_a_key_that_jwk_or_jws_has_no_use_for_has_no_form():
         jwk_of(x25519.X25519PrivateKey.generate().public_key())
 
 
+def test_a_jwk_that_lacks_a_member_has_no_thumbprint():
+    for jwk in ({}, {"kty": "EC"}, {"kty": "RSA", "e": "AQAB"}, {"kty": "oct", "k": "AA"}):
+        with pytest.raises(ValueError, match="lacks"):
+            thumbprint(jwk)
+
+
 def test_ed448_and_ed25519_have_their_own_curve_names():
     assert jwk_of(ed448.Ed448PrivateKey.generate().public_key())["crv"] == "Ed448"
 

@@ -121,6 +121,22 @@ def test_a_changed_token_never_verifies(private_key, data):
         parse_compact(token[:at] + char + token[at + 1 :]).verify(private_key("ES256").public_key())
 
 
+@EACH
+def test_the_signature_of_another_message_or_key_is_refused(private_key, alg):
+    key = private_key(alg)
+    signature = ALGORITHMS[alg].sign(key, b"hello")
+    verify(alg, key.public_key(), b"hello", signature)
+
+    for message, sent in (
+        (b"hellO", signature),
+        (b"hello", signature[:-1] + bytes([signature[-1] ^ 1])),
+        (b"hello", b""),
+        (b"hello", signature * 2),
+    ):
+        with pytest.raises(BadSignature):
+            verify(alg, key.public_key(), message, sent)
+
+
 # ---- the algorithm belongs to the key
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pytest
+from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -23,6 +24,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.jwk import jwk_of
 from greatseal.kernel.changes import ChangesHub
 from greatseal.keys.blocked import PAGE, BlockedKeysImpl, listed
+from greatseal.keys.command import LONGEST_REASON, keys
 from greatseal.keys.given import given_key
 from greatseal.testing.store import open_test_database
 
@@ -220,6 +222,14 @@ def test_what_is_no_key_is_one_line(tmp_path):
             given_key(wrong)
         (line,) = refused.value.messages
         assert "\n" not in line
+
+
+@pytest.mark.parametrize("reason", [" ", "a\nb", "x" * (LONGEST_REASON + 1)], ids=["blank", "two lines", "too long"])
+def test_a_reason_is_one_line(tmp_path, reason):
+    answer = CliRunner().invoke(keys, ["block", NAME, "--reason", reason, "-c", str(tmp_path / "absent.toml")])
+
+    assert answer.exit_code == 2
+    assert "--reason: expected one line" in answer.output
 
 
 @given(

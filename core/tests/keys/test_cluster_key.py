@@ -1,6 +1,9 @@
+import errno
+import os
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,6 +64,11 @@ def test_a_systemd_credential_may_look_group_readable(path, monkeypatch):
 
     assert load_cluster_key(path, create=False) == key
 
+    for elsewhere in (str(path.parent.parent), ""):
+        monkeypatch.setenv("CREDENTIALS_DIRECTORY", elsewhere)
+        with pytest.raises(KeyFileProblem, match="mode 0440"):
+            load_cluster_key(path, create=False)
+
 
 SECRET = b64url_encode(bytes(32))
 
@@ -96,6 +104,37 @@ def test_a_folder_or_an_unreachable_place_is_one_line(path):
         load_cluster_key(path, create=True)
     with pytest.raises(KeyFileProblem, match="no cluster key file"):
         load_cluster_key(path.parent / "absent" / "cluster.key", create=True)
+    file = path.parent / "file"
+    file.touch()
+    with pytest.raises(KeyFileProblem, match="cannot be used: Not a directory"):
+        load_cluster_key(file / "cluster.key", create=True)
+
+
+def test_what_is_no_key_file_is_not_read(path):
+    with pytest.raises(KeyFileProblem, match="not a regular file"):
+        load_cluster_key(Path(os.devnull), create=False)
+
+    store_cluster_key(path, ClusterKey.generate())
+    os.truncate(path, 2**20 + 1)
+    with pytest.raises(KeyFileProblem, match="too large"):
+        load_cluster_key(path, create=False)
+
+
+def test_a_file_that_cannot_be_written_or_replaced_is_as_it_was(path, monkeypatch):
+    key = load_cluster_key(path, create=True)
+    (path.parent / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        store_cluster_key(path.parent / "folder", ClusterKey.generate())
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        store_cluster_key(path, ClusterKey.generate())
+
+    assert load_cluster_key(path, create=False) == key
+    assert sorted(file.name for file in path.parent.iterdir()) == ["cluster.key", "folder"]
 
 
 LOAD = """
@@ -165,6 +204,14 @@ def test_a_changed_envelope_does_not_open(at, bits):
 
     with pytest.raises(Internal):
         sealer.open(bytes(sealed), **PLACE)
+
+
+@given(st.integers(0, 40))
+def test_a_part_of_an_envelope_does_not_open(size):
+    sealer = Sealer(ClusterKey.generate())
+
+    with pytest.raises(Internal):
+        sealer.open(sealer.seal(b"", **PLACE)[:size], **PLACE)
 
 
 @given(st.binary(max_size=60))

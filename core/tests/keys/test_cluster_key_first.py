@@ -9,6 +9,7 @@ import structlog
 from greatseal.api.problems import StartProblem
 from greatseal.db import core_tables
 from greatseal.keys.cluster import ClusterKey, create_cluster_key, load_cluster_key, store_cluster_key
+from greatseal.keys.files import create_private
 from greatseal.keys.rotation import NodeKeys, first_cluster_key
 from greatseal.testing.store import open_test_database
 
@@ -117,3 +118,14 @@ async def test_starts_together_agree_on_one_file(node, database_url, path):
 def test_a_file_that_is_there_is_not_made_again(path):
     assert create_cluster_key(path)
     assert not create_cluster_key(path)
+    made = path.read_bytes()
+
+    assert not create_private(path, b"of a process that was not quicker")
+
+    assert path.read_bytes() == made
+
+
+async def test_the_key_in_force_is_not_known_before_the_start(node, database_url, path):
+    async with node(database_url, path, settle=False) as keys:
+        with pytest.raises(RuntimeError, match="lifespans"):
+            keys.cluster_key()

@@ -174,6 +174,11 @@ def test_a_key_that_nobody_should_trust_is_refused(blocking):
         signer_from_pem(pem_of(rsa.generate_private_key(3, 2048)), purpose="ca", created_at=5, blocking=blocking)
 
 
+def test_a_key_that_does_not_sign_is_none_of_ours():
+    with pytest.raises(ValueError, match="not a private key that signs"):
+        private_from_der(private_to_der(x25519.X25519PrivateKey.generate()))
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
 def test_what_is_no_pem_key_is_refused(data, blocking):
     with pytest.raises(ValueError, match="no PEM private key"):

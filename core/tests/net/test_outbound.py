@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trustme
@@ -80,16 +81,33 @@ async def test_the_next_address_is_tried_when_one_refuses(port: int) -> None:
         assert peer.address == "127.0.0.1"
 
 
-async def test_a_silent_address_does_not_eat_the_time_of_the_next(port: int) -> None:
+@pytest.fixture
+def silent(port: int) -> Iterator[FakeResolver]:
+    """A name of an address that takes no connection on ``port``, and of one that does."""
     with socket.create_server(("127.0.0.3", port), backlog=0), contextlib.ExitStack() as waiting:
         for _ in range(3):  # a full queue: the kernel answers no more
             client = waiting.enter_context(socket.socket())
             client.setblocking(False)
             client.connect_ex(("127.0.0.3", port))
-        resolver = FakeResolver({"a.example": ["127.0.0.3", "127.0.0.1"]})
+        yield FakeResolver({"a.example": ["127.0.0.3", "127.0.0.1"]})
 
-        async with open_connection("a.example", port, resolver=resolver, policy=ANY, seconds=1) as peer:
-            assert peer.address == "127.0.0.1"
+
+async def test_a_silent_address_does_not_eat_the_time_of_the_next(port: int, silent: FakeResolver) -> None:
+    async with open_connection("a.example", port, resolver=silent, policy=ANY, seconds=1) as peer:
+        assert peer.address == "127.0.0.1"
+
+
+async def test_a_caller_that_goes_away_is_not_connected_to_the_next(port: int, silent: FakeResolver) -> None:
+    async def connected() -> str:
+        async with open_connection("a.example", port, resolver=silent, policy=ANY, seconds=60) as peer:
+            return peer.address
+
+    waiting = asyncio.create_task(connected())
+    await asyncio.wait([waiting], timeout=0.05)
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 async def test_a_failure_lists_every_address_that_was_tried(unused_tcp_port: int) -> None:
@@ -136,6 +154,12 @@ async def test_an_incomplete_answer_is_a_connection_problem(port: int) -> None:
     with pytest.raises(Connection, match="closed before the answer was complete"):
         async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY) as peer:
             await peer.reader.readexactly(len(await peer.ask(b"x", limit=1)))
+
+
+async def test_a_reset_inside_of_the_block_is_a_connection_problem(port: int) -> None:
+    with pytest.raises(Connection, match="Connection reset by peer"):
+        async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY):
+            raise ConnectionResetError(errno.ECONNRESET, "as a read of the stream raises it")
 
 
 async def test_a_callers_own_failure_passes_through(port: int) -> None:
@@ -266,7 +290,8 @@ def test_the_loop_of_production_fetches_too(authority: trustme.CA) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "a.example", "/path", "ftp://a.example/", "http://", "http://user@a.example/", "http://a.example:99999/"]
+    "url",
+    ["", "a.example", "/path", "ftp://a.example/", "http://", "http://user@a.example/", "http://a.example:99999/", "http://a.example:0/"],
 )
 async def test_fetch_refuses_what_is_no_web_url(url: str) -> None:
     with pytest.raises(IncorrectResponse):
