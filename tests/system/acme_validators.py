@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from greatseal import hookimpl
-from greatseal.api.acme import VALID, WAIT, Attempt, Challenge, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.issuance import Finalization, FinalizeCheck, FinalizePhase
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
 from greatseal.testing.distributions import install
@@ -30,6 +31,18 @@ class Gate:
         finally:
             self.waiting -= 1
         self.passed += 1
+
+
+class Barring(FinalizeCheck):
+    """Refuses the name ``<phase>.localhost``."""
+
+    def __init__(self, phase: FinalizePhase) -> None:
+        self.name = f"barring-{phase}"
+        self.phase = phase
+
+    async def check(self, finalization: Finalization) -> None:
+        if any(one.identifier.value == f"{self.phase}.localhost" for one in finalization.identifiers):
+            raise Caa(f"{self.phase}: {'no CSR' if finalization.csr is None else 'a CSR'}")
 
 
 class Gated(ChallengeValidator):
@@ -124,6 +137,10 @@ class Plugin:
     @hookimpl
     def challenge_validators(self) -> list[ChallengeValidator]:
         return [self.gated, self.failing, Wild()]
+
+    @hookimpl
+    def finalize_checks(self) -> list[FinalizeCheck]:
+        return [Barring("authorize"), Barring("csr"), Barring("policy")]
 
 
 @contextmanager

@@ -11,11 +11,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import select
 from system.acme_client import Site, acme_site, csr_for
 from system.acme_validators import installed
 
+from greatseal.api.issuance import Issuer
+from greatseal.api.problems import Conflict, Unavailable
 from greatseal.api.services import ACCOUNTS, CHALLENGES
 from greatseal.clock import FakeClock
+from greatseal.testing.store import audit
+from greatseal_acme.tables import order
 
 
 @pytest.fixture
@@ -337,6 +342,58 @@ async def test_ca_108_the_order_of_the_checks_at_finalize(start_service):
     ]
     assert [one.status for one in answers] == [400, 400, 400, 403, 401, 400, 400, 400, 400]
     assert after.json["status"] == "ready"
+
+
+@pytest.mark.parametrize(("phase", "unreadable"), [("authorize", "caa"), ("csr", "badCSR"), ("policy", "badCSR")])
+async def test_ca_108_a_check_of_each_phase_may_refuse(lab, phase, unreadable):
+    client, name = await lab.client(), f"{phase}.localhost"
+    ready = await client.ready(lab.responder, name)
+
+    early = await client.finalize(ready.json, b"not DER")
+    refused = await client.finalize(ready.json, csr_for(name))
+
+    assert (early.error, refused.error) == (unreadable, "caa")
+    assert refused.json["detail"] == f"{phase}: {'no CSR' if phase == 'authorize' else 'a CSR'}"
+    assert (await client.post(ready.location)).json["status"] == "ready"
+    events = await lab.service.host("acme").db.read(lambda tx: tx.all(select(audit).where(audit.c.event_type == "order.deny")))
+    assert {event.detail for event in events} == {f"profile default, barring-{phase}: caa"}
+
+
+async def test_a_serial_that_is_taken_every_time_leaves_the_order_ready(lab, monkeypatch):
+    issuer = lab.service.host("acme").components(Issuer)["x509"]
+    client = await lab.client()
+    first, second = [await client.ready(lab.responder, f"{name}.localhost") for name in "ab"]
+    with monkeypatch.context() as patched:
+        patched.setattr(issuer, "draw_serial", lambda: (1 << 100).to_bytes(16))
+        assert (await client.finalize(first.json, csr_for("a.localhost"))).status == 200
+        refused = await client.finalize(second.json, csr_for("b.localhost"))
+
+    assert refused.status == 503
+    assert (await client.post(second.location)).json["status"] == "ready"
+    assert (await client.finalize(second.json, csr_for("b.localhost"))).json["status"] == "valid"
+
+
+async def test_those_who_settle_one_claim_at_once_make_one_certificate(lab, monkeypatch):
+    finalizations = lab.service.kernel.hooks.instances["acme"].acme(lab.service.host("acme")).finalizations
+    client = await lab.client()
+    ready = await client.ready(lab.responder, "a.localhost")
+
+    async def interrupted(order, prepared):
+        raise Unavailable("interrupted", cause=prepared.id)
+
+    monkeypatch.setattr(finalizations, "_issue", interrupted)
+    assert (await client.finalize(ready.json, csr_for("a.localhost"))).status == 503
+    id = ready.location.rpartition("/")[2]
+    (claimed,) = await lab.service.host("acme").db.read(lambda tx: tx.all(select(order.c.certificate_id).where(order.c.id == id)))
+
+    ends = await asyncio.gather(*(finalizations._decide(id, claimed.certificate_id) for _ in range(3)), return_exceptions=True)
+    late = await finalizations._decide(id, claimed.certificate_id)
+
+    assert {type(end) for end in ends} <= {type(None), Conflict}
+    assert late is None
+    done = (await client.post(ready.location)).json
+    assert done["status"] == "valid"
+    assert (await client.post(done["certificate"])).status == 200
 
 
 async def test_a_request_with_the_name_in_its_subject_alone(site):

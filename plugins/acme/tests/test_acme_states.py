@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select, update
 
 from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, IncorrectResponse, Verdict
 from greatseal.api.issuance import Profile
@@ -223,6 +224,45 @@ async def test_ca_084_every_step_does_what_the_rfc_says(bench, first, then):
     for at, name in ((at, name) for at, names in [*first, *then] for name in names):
         assert await driver.step(name, at) == expected(model, name, at), (name, at)
         assert await driver.seen() == (*model.seen(), model.challenges), (name, at)
+
+
+@pytest.fixture
+async def ready(bench) -> Driver:
+    """An order that may be claimed."""
+    made = await bench.orders.make(NewOrder(identifiers=(GivenIdentifier("dns", "a.example"),)), bench.account)
+    (authorization,) = [await bench.authorizations.get(id, bench.account) for id in made.authorizations]
+    driver = Driver(bench, made.id, made.authorizations, [authorization.challenges[0].challenge.id])
+    assert await driver.step("accept", 0)
+    assert await driver.step("valid", 0)
+    return driver
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "the order is pending": lambda tx, bench: tx.run(update(t.order).values(status="pending")),
+        "the order is too old": lambda tx, bench: tx.run(update(t.order).values(expires_at=bench.clock.now())),
+        "its authorization is not valid": lambda tx, bench: tx.run(update(t.authorization).values(status="deactivated")),
+        "its authorization is too old": lambda tx, bench: tx.run(update(t.authorization).values(expires_at=bench.clock.now())),
+        "its account is not valid": lambda tx, bench: tx.put(t.ACCOUNT, bench.account.id, status="deactivated"),
+        "it was claimed": lambda tx, bench: tx.run(CLAIM, order_id=tx.one(select(t.order)).id, now=tx.now, new_certificate="other"),
+    }.items(),
+    ids=lambda change: change[0],
+)
+async def test_a_claim_takes_nothing_else_than_a_live_ready_order(bench, ready, change):
+    await bench.db.write(change[1], bench)
+
+    assert not await ready.step("claim", 0)
+
+
+async def test_a_claim_is_ended_once_and_by_whoever_has_it(bench, ready):
+    assert await ready.step("claim", 0)
+
+    for statement in (FINISH, REOPEN):
+        assert await bench.db.write(lambda tx, one=statement: tx.count(one, order_id=ready.order_id, certificate="other")) == 0
+    assert await ready.step("finish", 0)
+    assert not await ready.step("finish", 0)
+    assert not await ready.step("reopen", 0)
 
 
 async def test_an_order_that_is_made_is_the_order_that_is_read(bench):

@@ -306,6 +306,11 @@ BAD_ENCODINGS = {
 }
 
 
+def test_a_csr_in_pem_is_told_what_to_send(make_csr):
+    with pytest.raises(BadCsr, match="send its DER"):
+        read_csr(BAD_ENCODINGS["PEM"](make_csr("a.example")))
+
+
 def _nested(levels: int) -> bytes:
     element = b""
     for _ in range(levels):
@@ -374,6 +379,13 @@ def test_s139_a_signature_algorithm_that_is_not_the_key_s_is_refused(make_csr, k
     body, _, signature = children(with_version(make_csr, b"\x00", kind))
 
     refuse(tlv(0x30, body + bytes.fromhex(algorithm) + signature), *dns("a.example.com"))
+
+
+@pytest.mark.parametrize("kind", VERSION_KEYS)
+def test_s139_a_request_that_was_changed_after_it_was_signed_is_refused(make_csr, kind):
+    der = with_version(make_csr, b"\x00", kind)
+
+    assert "signature" in refuse(der.replace(b"a.example.com", b"b.example.com"))
 
 
 def test_s139_an_empty_extended_key_usage_is_refused(make_csr):
