@@ -12,10 +12,10 @@ export UV_COMPILE_BYTECODE = 1
 unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 .DEFAULT_GOAL = help
-.PHONY: help run test test-faults peers lint bench bench-peer docs lock clean
+.PHONY: help run test test-faults mutants peers lint bench bench-peer docs lock clean
 
 help:
-	@echo 'make run | test | test-faults | peers | lint | bench | bench-peer | docs | lock | clean'
+	@echo 'make run | test | test-faults | mutants | peers | lint | bench | bench-peer | docs | lock | clean'
 
 run: $(UV)
 	@$(SYNC) --inexact --no-default-groups
@@ -28,6 +28,10 @@ test: $(UV)
 test-faults: $(UV)
 	@$(SYNC) --all-groups
 	@GREATSEAL_ALL_FAULTS=1 .venv/bin/pytest -n auto tests/faults $(ARGS)
+
+mutants: $(UV)
+	@$(SYNC) --all-groups
+	@.venv/bin/python tests/architecture/mutants.py $(ARGS)
 
 peers: $(NODE_PEERS)/node_modules/.package-lock.json
 	@tests/rig/install-debian.sh
@@ -42,7 +46,8 @@ lint: $(UV)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy $(wildcard $(SOURCES))
-	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py tests/architecture/typing tests/architecture/tick.py
+	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py tests/architecture/typing \
+	  tests/architecture/tick.py tests/architecture/decisive.py tests/architecture/mutants.py tests/architecture/trials.py
 	.venv/bin/lint-imports
 	.venv/bin/sphinx-build -q -W --keep-going docs docs/_build
 

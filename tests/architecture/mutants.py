@@ -1,0 +1,139 @@
+"""Does a test fail when a line that decides is taken out? ``make mutants`` tries each one of mutants.toml.
+
+The table has, by file, what each deciding line says (:mod:`architecture.decisive`), and
+
+- the test, or the tests, of which one must fail without it: ``"path::name"``;
+- or ``{ reason = "..." }``: why no test can tell;
+- for an expression that narrows: ``{ instead = "...", test = "path::name" }``, what stands there in the mutant.
+
+``--missing`` lists deciding lines that have no entry, and entries whose line is gone. Words choose the entries that hold all of them.
+"""
+
+import argparse
+import math
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from architecture.decisive import cut, decisive
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "tests/architecture/mutants.toml"
+SCOPE = (
+    "core/src/greatseal/handles.py",
+    "core/src/greatseal/jose/**/*.py",
+    "core/src/greatseal/keys/**/*.py",
+    "core/src/greatseal/net/**/*.py",
+    "plugins/acme/src/greatseal_acme/finalize.py",
+    "plugins/ca/src/greatseal_ca/csr.py",
+    "plugins/ca/src/greatseal_ca/finalize.py",
+)
+"""Where every deciding line has an entry."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table."""
+
+    file: str
+    what: str
+    tests: tuple[str, ...] = ()
+    reason: str = ""
+    instead: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+    @property
+    def place(self) -> str:
+        """The function, or what is assigned at the top of the module."""
+        return self.what.partition(": ")[0]
+
+    @property
+    def module(self) -> str:
+        """The name of the module."""
+        return self.file.partition("/src/")[2].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def mutants(self) -> list[str]:
+        """The file without the line, or with each of what may stand instead; none when the line is not there."""
+        path = ROOT / self.file
+        source = path.read_text() if path.exists() else ""
+        found = [cut(source, self.what, instead) for instead in self.instead] if self.instead else [decisive(source).get(self.what)]
+        return [one.mutant() for one in found if one is not None]
+
+
+def entries() -> list[Entry]:
+    """The table."""
+    table = tomllib.loads(TABLE.read_text())
+    return [_entry(file, what, value) for file, lines in table.items() for what, value in lines.items()]
+
+
+def missing() -> list[str]:
+    """Deciding lines without an entry."""
+    known = {str(one) for one in entries()}
+    return [line for file in _files() for what in decisive((ROOT / file).read_text()) if (line := f"{file}: {what}") not in known]
+
+
+def stale() -> list[str]:
+    """Entries whose line is gone."""
+    return [str(one) for one in entries() if not one.mutants()]
+
+
+def survivors(chosen: Sequence[Entry], jobs: int) -> list[str]:
+    """Try the mutants of entries that have tests; the entries whose tests pass without the line, and what could not be tried."""
+    import pytest
+    from architecture.trials import Trial, Trials
+
+    tests = sorted({test for one in chosen for test in one.tests})
+    unchanged = Trial("no line taken out", tests, seconds=math.inf)
+    trials = [
+        Trial(f"{one} #{number}" if number else str(one), one.tests, one.module, one.place, source)
+        for one in chosen
+        if one.tests
+        for number, source in enumerate(one.mutants())
+    ]
+    running = Trials([unchanged, *trials], jobs)
+    code = pytest.main(["-qq", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(ROOT), *tests], plugins=[running])
+    if code:
+        return [f"pytest ended with {code!r}"]
+    unfit = running.failures.pop(unchanged.name)
+    left = [f"{name}: {'not tried' if failed is None else 'survived'}" for name, failed in running.failures.items() if not failed]
+    return left if unfit == [] else [*left, f"these fail as the sources are, and show nothing: {unfit}"]
+
+
+def _entry(file: str, what: str, value: str | list[str] | dict[str, str | list[str]]) -> Entry:
+    given = value if isinstance(value, dict) else {"test": value}
+    lists = {name: (one,) if isinstance(one, str) else tuple(one) for name, one in given.items()}
+    return Entry(file, what, lists.get("test", ()), " ".join(lists.get("reason", ())), lists.get("instead", ()))
+
+
+def _files() -> Iterator[str]:
+    for pattern in SCOPE:
+        yield from sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--missing", action="store_true")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("words", nargs="*")
+    asked = parser.parse_args(arguments)
+    chosen = [one for one in entries() if all(word in str(one) for word in asked.words)]
+    found = [*missing(), *(f"gone: {one}" for one in stale())] if asked.missing else survivors(chosen, asked.j)
+    print(*found, sep="\n", end="\n" if found else "")
+    if not asked.missing:
+        explained = sum(bool(one.reason) for one in chosen)
+        print(
+            f"{len(chosen)} lines: {len(chosen) - explained} tried, {len(found)} of them not protected; {explained} with a reason instead"
+        )
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
