@@ -2,10 +2,12 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import sqlite3
+import ssl
 import stat
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
 from rig import warm
 
 from greatseal.db.advisory import AdvisoryHold
@@ -248,6 +251,64 @@ def test_a_crash_leaves_no_image_of_the_memory(config, tmp_path):
     assert not os.WCOREDUMP(status)
     assert not list(tmp_path.glob("core*"))
     assert re.search(r"^Max core file size +0 +0 ", limits, re.MULTILINE)
+
+
+def issue(authority, folder):
+    """A new certificate in the files that the service shows."""
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "tls.key")
+    (folder / "tls.key").chmod(0o600)
+    (folder / "tls.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    return issued.cert_chain_pems[0].bytes().decode()
+
+
+def said(process, event):
+    """The next log line of that event."""
+    return next(line for line in map(json.loads, process.stderr) if line["event"] == event)
+
+
+def test_a_hang_up_signal_reads_the_tls_files_again(config, tmp_path):
+    authority, port = trustme.CA(), free_port()
+    path = config(port=port, server=f'tls_cert_file = "{tmp_path}/tls.pem"\ntls_key_file = "{tmp_path}/tls.key"\n')
+    path.write_text(path.read_text().replace("http://", "https://"))
+    first = issue(authority, tmp_path)
+    with serving(path) as process:
+        assert ssl.get_server_certificate(("127.0.0.1", port)) == first
+
+        second = issue(authority, tmp_path)
+        process.send_signal(signal.SIGHUP)
+        assert said(process, "the TLS files were read again")["listener"] == "main"
+        assert ssl.get_server_certificate(("127.0.0.1", port)) == second
+
+        (tmp_path / "tls.key").write_text("nothing")
+        process.send_signal(signal.SIGHUP)
+        assert "tls.key" in said(process, "the TLS files are wrong; those of before stay in use")["reason"]
+        assert ssl.get_server_certificate(("127.0.0.1", port)) == second
+    assert process.returncode == 0
+
+
+def test_a_hang_up_signal_ends_nothing_where_there_are_no_tls_files(config):
+    path = config()
+    with serving(path) as process:
+        process.send_signal(signal.SIGHUP)
+        said(process, "there are no TLS files to read again")
+        with urllib.request.urlopen(base_url(path) + "/readyz") as answer:
+            assert answer.status == 200
+    assert process.returncode == 0
+
+
+def test_a_service_ends_with_its_terminal(config, tmp_path):
+    ours, theirs = pty.openpty()
+    log = tmp_path / "log"
+    # The first terminal that a new session opens is its own.
+    start = f"exec setsid --ctty {sys.executable} -m greatseal serve -c {config()} 2>{log}"
+    with subprocess.Popen(["sh", "-c", start], stdin=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        assert b"Greatseal" in process.stdout.readline() + process.stdout.readline()
+        os.close(ours)
+
+    assert process.returncode == 0
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
 
 
 def test_check_config_tells_three_problems_at_once(config):

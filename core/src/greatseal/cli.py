@@ -5,6 +5,7 @@ Exit codes: 0 well, 1 a failed operation, 2 bad usage or configuration.
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -93,17 +94,21 @@ def serve(path: Path, workers: int) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     if workers > 1:
         raise StartProblem(f"--workers {workers}: this release serves with one worker; leave the option out")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a start reads the files anyway
     kernel = kernel_of(path, serving=True)
     run(_serve(kernel))
 
 
 async def _serve(kernel: "Kernel") -> None:
-    from greatseal.kernel.running import running
+    from greatseal.kernel.running import reload, running
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    on_terminal = os.isatty(0)
+    # The same signal tells that the terminal is gone, and with it whoever started this.
+    loop.add_signal_handler(signal.SIGHUP, lambda: stop.set() if on_terminal and not os.isatty(0) else reload(kernel))
     async with running(kernel) as service:
         listening = ", ".join(f"{name} {address}" for name, address in service.addresses.items())
         kernel.log.info("ready", listeners=listening, plugins=list(kernel.order))

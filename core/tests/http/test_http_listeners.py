@@ -6,10 +6,12 @@ import socket
 import ssl
 import stat
 import sys
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -20,7 +22,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from greatseal.api.http import Reply, Route
 from greatseal.http import listeners
-from greatseal.http.listeners import HttpLimits, ListenerConfig, ListenProblem, open_listeners, tls_context
+from greatseal.http.listeners import HttpLimits, ListenerConfig, ListenProblem, open_listeners
+from greatseal.http.tls import Tls, tls_context
 
 
 async def ok(_call):
@@ -144,17 +147,26 @@ async def test_the_stop_leaves_the_socket_of_a_successor(serve, tmp_path):
 
 
 @pytest.fixture
-def tls_files(tmp_path) -> tuple[Path, Path, ssl.SSLContext]:
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls_files(tmp_path, authority) -> tuple[Path, Path, ssl.SSLContext]:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    issued.private_key_pem.write_to_path(key)
-    for pem in issued.cert_chain_pems:
-        pem.write_to_path(cert, append=True)
-    key.chmod(0o600)
+    issue(authority, cert, key)
     client = ssl.create_default_context()
     authority.configure_trust(client)
     return cert, key, client
+
+
+def issue(authority: trustme.CA, cert: Path, key: Path, **more: Any) -> bytes:
+    """A new certificate in these files; returns it in DER."""
+    issued = authority.issue_cert("localhost", "127.0.0.1", **more)
+    issued.private_key_pem.write_to_path(key)
+    cert.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    key.chmod(0o600)
+    return ssl.PEM_cert_to_DER_cert(issued.cert_chain_pems[0].bytes().decode())
 
 
 async def https_get(port: int, context: ssl.SSLContext) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
@@ -166,7 +178,7 @@ async def https_get(port: int, context: ssl.SSLContext) -> tuple[bytes, asyncio.
 
 async def test_tls_from_files(serve, tls_files):
     cert, key, client = tls_files
-    served = await serve(ROUTES, tls=tls_context(cert, key))
+    served = await serve(ROUTES, tls=Tls(cert, key))
 
     answer, reader, writer = await https_get(served.port, client)
 
@@ -177,9 +189,58 @@ async def test_tls_from_files(serve, tls_files):
     writer.close()
 
 
+def shown(writer: asyncio.StreamWriter) -> bytes:
+    return writer.get_extra_info("ssl_object").getpeercert(True)
+
+
+async def test_tls_files_that_are_read_again_are_for_new_connections(serve, tls_files, authority):
+    cert, key, client = tls_files
+    tls, now = Tls(cert, key), time.time_ns() // 1000
+    served = await serve(ROUTES, tls=tls)
+    _, reader, writer = await https_get(served.port, client)
+    before = shown(writer)
+
+    renewed = issue(authority, cert, key)
+    tls.read_again(now)
+
+    _, _, second = await https_get(served.port, client)
+    client.check_hostname = False
+    _, third = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)  # an address is named to no server
+    assert shown(second) == shown(third) == renewed != before
+    writer.write(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+    for one in (writer, second, third):
+        one.close()
+
+
+@pytest.mark.parametrize("fault", ["another key", "no key", "no certificate", "open key", "expired"])
+async def test_tls_files_that_are_wrong_when_they_are_read_again_change_nothing(serve, tls_files, authority, tmp_path, fault):
+    cert, key, client = tls_files
+    tls, now = Tls(cert, key), time.time_ns() // 1000
+    served = await serve(ROUTES, tls=tls)
+    before = ssl.PEM_cert_to_DER_cert(cert.read_text().partition("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----")
+
+    issue(authority, cert, key, **({"not_after": datetime(2020, 1, 1, tzinfo=UTC)} if fault == "expired" else {}))
+    match fault:
+        case "another key":
+            issue(authority, tmp_path / "other", key)
+        case "no key":
+            key.unlink()
+        case "no certificate":
+            cert.write_text("nothing")
+        case "open key":
+            key.chmod(0o644)
+    with pytest.raises(ListenProblem):
+        tls.read_again(now)
+
+    _, _, writer = await https_get(served.port, client)
+    assert shown(writer) == before
+    writer.close()
+
+
 async def test_tls_below_1_2_is_refused(serve, tls_files):
     cert, key, client = tls_files
-    served = await serve(ROUTES, tls=tls_context(cert, key))
+    served = await serve(ROUTES, tls=Tls(cert, key))
     client.set_ciphers("DEFAULT:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1"):
         client.minimum_version, client.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
@@ -190,7 +251,7 @@ async def test_tls_below_1_2_is_refused(serve, tls_files):
 
 async def test_s145_a_silent_tls_connection_is_cut(serve, tls_files):
     cert, key, _ = tls_files
-    client = await (await serve(ROUTES, tls=tls_context(cert, key), limits=HttpLimits(head_seconds=0.3))).client()
+    client = await (await serve(ROUTES, tls=Tls(cert, key), limits=HttpLimits(head_seconds=0.3))).client()
 
     with suppress(ConnectionError):
         await asyncio.wait_for(client.reader.read(), 5)

@@ -124,7 +124,7 @@ def test_tls_files_that_no_client_would_take_are_told(tls):
     right, ended = tls("right", now + timedelta(days=1)), tls("ended", now - timedelta(days=1))
     other = {**ended, "tls_key_file": right["tls_key_file"]}
 
-    assert Kernel({"server": {"base_url": "http://localhost", **right}}).listeners[0].ssl_context is not None
+    assert Kernel({"server": {"base_url": "http://localhost", **right}}).listeners[0].tls is not None
     expired = f"[server] {ended['tls_cert_file']}: the TLS certificate expired on {now - timedelta(days=1):%Y-%m-%d}; renew it"
     assert report(ended) == [expired]
     mismatch, also = report(other)

@@ -13,9 +13,8 @@ from greatseal.http.dispatch import Dispatcher
 from greatseal.http.limits import HttpLimits
 from greatseal.http.server import HttpServer
 from greatseal.http.sockets import BACKLOG, BoundSocket, ListenerConfig, ListenProblem, bind
-from greatseal.http.tls import tls_context
 
-__all__ = ["HttpLimits", "ListenProblem", "ListenerConfig", "Listeners", "open_listeners", "tls_context"]
+__all__ = ["HttpLimits", "ListenProblem", "ListenerConfig", "Listeners", "open_listeners"]
 
 HANDSHAKE_GRACE = 0.05
 """Seconds for the last packet of a TCP handshake that was under way when the stop began."""
@@ -50,9 +49,9 @@ class Listeners:
         bound = bind(config)
         self.addresses[config.name] = bound[0].name
         for one in bound:
-            accepting = await _serve(one, server, config.ssl_context, limits)
+            accepting = await _serve(one, server, config.tls.context if config.tls else None, limits)
             self._open.append(_Open(one, accepting, server))
-            self._log.info("listening", listener=config.name, address=one.name, tls=config.ssl_context is not None)
+            self._log.info("listening", listener=config.name, address=one.name, tls=config.tls is not None)
 
     async def stop(self) -> None:
         """End every listener; returns when the last connection is closed, at most ``shutdown_timeout`` seconds and a little later.

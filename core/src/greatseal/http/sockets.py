@@ -5,17 +5,20 @@ import errno
 import os
 import select
 import socket
-import ssl
 import stat
 import struct
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from greatseal.api.http import ListenerName
 from greatseal.api.problems import StartProblem
 from greatseal.http.hosts import is_host
+
+if TYPE_CHECKING:
+    from greatseal.http.tls import Tls
 
 BACKLOG = 1024
 UNIX_PATH_BYTES = 107
@@ -43,7 +46,7 @@ class ListenerConfig(msgspec.Struct, frozen=True):
 
     name: ListenerName
     address: str
-    ssl_context: ssl.SSLContext | None = None
+    tls: "Tls | None" = None
     mode: int = 0o660
 
 

@@ -8,6 +8,28 @@ from pathlib import Path
 from greatseal.http.sockets import ListenProblem
 
 
+class Tls:
+    """What a listener shows to connections that begin now; each keeps what it began with. Raises ListenProblem.
+
+    ``context`` stays the same for as long as the listener does: the loop has it.
+    """
+
+    def __init__(self, cert_file: Path, key_file: Path) -> None:
+        self._files = (cert_file, key_file)
+        self.context = self._current = tls_context(cert_file, key_file)
+        self.context.sni_callback = self._choose
+
+    def read_again(self, now: int) -> None:
+        """Use the files as they are now, at that moment (microseconds). Raises ListenProblem, and then nothing changes."""
+        if problem := lifetime_problem(self._files[0], now):
+            raise ListenProblem(problem)
+        self._current = tls_context(*self._files)
+
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        """Of every connection, whether it names a server or not."""
+        connection.context = self._current
+
+
 def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
     """TLS 1.2 or newer with a PEM chain and its key, which is accepted and nobody else's to read. Raises ListenProblem with all faults."""
     if problems := [problem for problem in (_unreadable(cert_file), _unreadable(key_file), _too_open(key_file)) if problem]:

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from greatseal.api.http import AuthScheme, ListenerName
+from greatseal.api.problems import StartProblem
 from greatseal.db.database import Rehearsing, open_database
 from greatseal.db.migrate import ensure
 from greatseal.db.sole import Hold, sole
@@ -29,6 +30,21 @@ class Running(msgspec.Struct, frozen=True):
 def migrate(kernel: Kernel, *, mode: Literal["auto", "check"] | None = None) -> list[str]:
     """Bring the schema up to date, or check it; returns what was done."""
     return ensure(kernel.database.url, kernel.schemas, mode or kernel.database.mode)
+
+
+def reload(kernel: Kernel) -> None:
+    """What a hang-up signal asks for: connections to come get the TLS files as they are now, or those of before where they are wrong."""
+    for listener in kernel.listeners:
+        if listener.tls is None:
+            kernel.log.info("there are no TLS files to read again", listener=listener.name)
+            continue
+        try:
+            listener.tls.read_again(kernel.clock.now())
+        except StartProblem as problem:
+            reason = "; ".join(problem.messages)
+            kernel.log.warning("the TLS files are wrong; those of before stay in use", listener=listener.name, reason=reason)
+        else:
+            kernel.log.info("the TLS files were read again", listener=listener.name)
 
 
 @asynccontextmanager

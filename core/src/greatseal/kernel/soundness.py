@@ -1,6 +1,5 @@
 """What is wrong with the kernel's own sections, asked without opening or making anything."""
 
-import ssl
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from greatseal.api.problems import StartProblem
 from greatseal.db.config import DatabaseConfig, check_url, dialect_of, sqlite_path
 from greatseal.http.connection import TrustedProxies
 from greatseal.http.sockets import ListenerConfig, check_address
-from greatseal.http.tls import lifetime_problem, tls_context
+from greatseal.http.tls import Tls, lifetime_problem
 from greatseal.kernel import settings
 from greatseal.kernel.folders import state_problem
 from greatseal.keys.cluster import load_cluster_key
@@ -73,9 +72,9 @@ def listeners(
         except StartProblem as problem:
             problems += problem.messages
         sound = {(section, "tls_cert_file"), (section, "tls_key_file")}.isdisjoint(refused)
-        context, wrong = _tls(chosen, read=tls, now=now) if sound else (None, [])
+        files, wrong = _tls(chosen, read=tls, now=now) if sound else (None, [])
         problems += [f"[{section}] {message}" for message in wrong]
-        found.append(ListenerConfig(name, chosen.listen, context))
+        found.append(ListenerConfig(name, chosen.listen, files))
     try:
         TrustedProxies(server.trusted_proxies)
     except ValueError as error:
@@ -83,7 +82,7 @@ def listeners(
     return found, problems
 
 
-def _tls(chosen: settings.Server | settings.Admin, *, read: bool, now: int) -> tuple[ssl.SSLContext | None, Sequence[str]]:
+def _tls(chosen: settings.Server | settings.Admin, *, read: bool, now: int) -> tuple[Tls | None, Sequence[str]]:
     cert, key = chosen.tls_cert_file, chosen.tls_key_file
     if (cert is None) != (key is None):
         return None, ["tls_cert_file and tls_key_file: give both or none"]
@@ -91,6 +90,6 @@ def _tls(chosen: settings.Server | settings.Admin, *, read: bool, now: int) -> t
         return None, []
     ended = [problem for problem in [lifetime_problem(cert, now)] if problem]
     try:
-        return tls_context(cert, key), ended
+        return Tls(cert, key), ended
     except StartProblem as problem:
         return None, [*problem.messages, *ended]
