@@ -166,7 +166,7 @@ async def test_s122_no_connect_to_a_special_address_as_identifier(address: str, 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("by_name", [False, True], ids=["literal", "name"])
-async def test_s122_no_connect_to_a_special_address_by_redirect(address: str, by_name: bool, web: Web, connects: list[str]) -> None:
+async def test_s122_ca_212_no_connect_to_a_special_address_by_redirect(address: str, by_name: bool, web: Web, connects: list[str]) -> None:
     host = "inner.example" if by_name else f"[{address}]" if ":" in address else address
     web.redirect(PATH, f"http://{host}:{web.port}/")
     resolver = FakeResolver({"a.example": [HOME], "inner.example": [address]})
@@ -287,7 +287,7 @@ async def test_s125_an_eleventh_redirect_and_a_loop_are_refused(web: Web) -> Non
     assert len(web.requests) == 11
 
 
-async def test_s125_https_with_a_certificate_that_nobody_trusts_serves(web: Web) -> None:
+async def test_s125_ca_213_https_with_a_certificate_that_nobody_trusts_serves(web: Web) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("other.example").configure_cert(context)
     secure = Web()
@@ -367,7 +367,7 @@ async def test_s126_white_space_around_the_answer_is_trimmed(body: bytes, web: W
     ],
     ids=["length", "chunk", "header", "headers", "two lengths", "line", "ssh", "tls", "nothing"],
 )
-async def test_s126_what_is_not_http_is_a_connection_problem(page: bytes, web: Web) -> None:
+async def test_s126_ca_216_what_is_not_http_is_a_connection_problem(page: bytes, web: Web) -> None:
     web.pages[PATH] = page
 
     with pytest.raises(Connection) as raised:

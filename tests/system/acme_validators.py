@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from greatseal import hookimpl
-from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, Dns, IncorrectResponse, Tls, Verdict
 from greatseal.api.issuance import Finalization, FinalizeCheck, FinalizePhase
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
@@ -80,6 +80,10 @@ class Failing(ChallengeValidator):
         match attempt.identifier.value.partition(".")[0]:
             case "oserror":
                 raise ConnectionRefusedError(111, "Connection refused")
+            case "name":
+                raise Dns("NXDOMAIN")
+            case "handshake":
+                raise Tls("handshake failure")
             case "bug":
                 raise KeyError("secret detail")
             case "slow":

@@ -216,7 +216,7 @@ async def test_a_validation_whose_task_was_cancelled_makes_room_and_is_taken_up_
 
 @pytest.mark.parametrize(("type", "name", "end"), [("gate-01", "a.localhost", "ready"), ("fail-01", "problem.localhost", "invalid")])
 async def test_ca_085_ca_087_ca_103_a_cascade_that_fails_is_rolled_back_and_tried_again(
-    start_service, feature, tmp_path, monkeypatch, type, name, end
+    start_service, feature, tmp_path, monkeypatch, capfd, type, name, end
 ):
     monkeypatch.setattr("greatseal_acme.validation.RETRY_SECONDS", 0.05)
     path = tmp_path / "shared.db"
@@ -236,6 +236,7 @@ async def test_ca_085_ca_087_ca_103_a_cascade_that_fails_is_rolled_back_and_trie
 
     assert meanwhile == ["processing", "pending"]
     assert order["status"] == end
+    assert "validation could not be recorded and will be tried again" in capfd.readouterr().out
 
 
 async def test_ca_202_an_account_that_cannot_be_read_is_an_internal_error(config):

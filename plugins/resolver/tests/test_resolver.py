@@ -222,7 +222,7 @@ async def test_ca_223_dns_over_tls_is_used_and_the_name_is_checked(tmp_path: Pat
             await DnsResolver(other, HostsSettings()).txt("t.example")
 
 
-async def test_a_machine_without_resolver_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ca_233_a_machine_without_resolver_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> list[str]:
         raise LookupError("the system names no resolver; set [server] dns_resolver_addr")
 

@@ -43,7 +43,7 @@ async def test_idp_099_idp_100_idp_101_idp_102_idp_103_idp_104_an_event_has_the_
     assert isinstance(event["id"], int)
 
 
-async def test_r11_what_is_empty_is_left_out_and_never_null(admin):
+async def test_r11_idp_101_idp_102_what_is_empty_is_left_out_and_never_null(admin):
     await write(admin, 1, detail=None)
     await write(admin, 1, detail="", sub="")
 

@@ -455,7 +455,7 @@ async def test_a_large_post_is_kept_and_sees_the_session(desk, app, cookie):
     assert app.told(await desk.get(posted.location, cookie=cookie))["code"]
 
 
-async def test_b4_s017_a_post_is_answered_with_303(desk, app, cookie):
+async def test_b4_s017_idp_187_a_post_is_answered_with_303(desk, app, cookie):
     await app.allowed(cookie)
 
     answer = await desk.post("/authorize", data=app.parameters(), cookie=cookie)

@@ -12,7 +12,7 @@ from greatseal_idp import tables as t
 PARALLEL = 50
 
 
-async def test_idp_253_the_page_says_who_wants_what(app, cookie):
+async def test_idp_020_idp_253_the_page_says_who_wants_what(app, cookie):
     page, fields = await app.consent_of(cookie, scope="openid email")
 
     assert "<h1>Allow The shop?</h1>" in page.text
