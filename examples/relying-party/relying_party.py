@@ -1,7 +1,12 @@
 """A small web application that signs people in through an OpenID provider: authorization code with PKCE, refresh, sign-out.
 
-Run: ``python relying_party.py ISSUER CLIENT_ID CLIENT_SECRET [PORT]`` and open http://localhost:9000, or that port.
+Run: ``uv run --script relying_party.py ISSUER CLIENT_ID CLIENT_SECRET [PORT]`` and open http://localhost:9000, or that port.
 """
+
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["aiohttp>=3.14", "joserfc>=1.8"]
+# ///
 
 import html
 import secrets

@@ -83,8 +83,9 @@ class Provider(Server):
 class Person:
     """Somebody who signs in, allows and signs out: follows redirects and fills in forms, with cookies and without scripts."""
 
-    def __init__(self, issuer: str) -> None:
+    def __init__(self, issuer: str, username: str = USER, password: str = PASSWORD) -> None:
         self.issuer = issuer
+        self._answers = {**FILLED_IN, "login-form": {"username": username, "password": password}}
         self.session = requests.Session()
         self.session.headers["Accept"] = "text/html"
 
@@ -101,14 +102,13 @@ class Person:
             assert answer.status_code == 200, answer.text
             parser = _Form()
             parser.feed(answer.text)
-            if parser.id not in FILLED_IN:
+            if parser.id not in self._answers:
                 break
-            url, form = urljoin(url, parser.action), {**parser.fields, **FILLED_IN[parser.id]}
+            url, form = urljoin(url, parser.action), {**parser.fields, **self._answers[parser.id]}
         return url
 
 
 FILLED_IN: dict[str, dict[str, str]] = {
-    "login-form": {"username": USER, "password": PASSWORD},
     "consent-form": {"decision": "approve"},
     "logout-form": {"confirm": "yes"},
 }
