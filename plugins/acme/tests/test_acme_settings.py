@@ -3,7 +3,7 @@
 import pytest
 
 from greatseal_acme.plugin import certbot_lines
-from greatseal_acme.settings import AcmeServer
+from greatseal_acme.settings import AccountLimits, Acme, AcmeServer
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,13 @@ from greatseal_acme.settings import AcmeServer
 def test_a_value_that_cannot_be_kept_is_named(given):
     with pytest.raises(ValueError, match=next(iter(given))):
         AcmeServer(**given)
+
+
+@pytest.mark.parametrize("struct", [Acme, AccountLimits])
+@pytest.mark.parametrize("given", [{"max_pending_orders": -1}, {"new_orders_per_hour": -1}])
+def test_a_limit_below_none_is_named(struct, given):
+    with pytest.raises(ValueError, match=next(iter(given))):
+        struct(**given)
 
 
 def test_the_certbot_line_works_for_an_ordinary_user():

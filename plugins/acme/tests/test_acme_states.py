@@ -24,7 +24,7 @@ from greatseal_acme.finalize import CLAIM, FINISH, REOPEN
 from greatseal_acme.orders import GivenIdentifier, NewOrder, Orders
 from greatseal_acme.protocol.objects import encode
 from greatseal_acme.protocol.urls import Urls
-from greatseal_acme.settings import AcmeServer
+from greatseal_acme.settings import Acme, AcmeServer
 
 HOUR = 3600
 JWK = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
@@ -66,7 +66,7 @@ class Bench:
 async def bench(tmp_path) -> AsyncIterator[Bench]:
     clock = FakeClock(1_800_000_000_000_000)
     async with open_test_database(f"sqlite:///{tmp_path}/states.db", t.SCHEMA, clock=clock) as db:
-        structs: Mapping[type, Any] = {AcmeServer: AcmeServer(order_expiry_secs=3 * HOUR, authz_expiry_secs=2 * HOUR)}
+        structs: Mapping[type, Any] = {AcmeServer: AcmeServer(order_expiry_secs=3 * HOUR, authz_expiry_secs=2 * HOUR), Acme: Acme()}
         handles = SimpleNamespace(new_id=lambda: str(uuid.uuid4()))
         host = SimpleNamespace(
             db=db,
@@ -75,6 +75,7 @@ async def bench(tmp_path) -> AsyncIterator[Bench]:
             handles=handles,
             changes=SimpleNamespace(cache=lambda kind, load: None),  # nothing here reads an account
             settings=structs.__getitem__,
+            limits=SimpleNamespace(hit=lambda *_: None),
             components=lambda contract: {"word-01": Word()} if contract is ChallengeValidator else {},
         )
         id = handles.new_id()

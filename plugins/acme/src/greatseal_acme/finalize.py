@@ -277,7 +277,7 @@ def _proven(tx: Tx, order: Order) -> tuple[ProvenIdentifier, ...]:
 
 def _stored(tx: Tx, order_id: str) -> Order:
     order = read_order(tx, order_id)
-    assert order is not None  # orders are never deleted
+    assert order is not None  # one that is processing is not purged
     return order
 
 

@@ -17,6 +17,7 @@ from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
+from greatseal_acme.limits import OrderLimits
 from greatseal_acme.protocol.identifiers import offering, read_identifiers, together
 from greatseal_acme.protocol.objects import SECOND, decode, encode, moment_text, not_found, problem_document, read_moment
 from greatseal_acme.protocol.urls import Urls, is_id
@@ -123,12 +124,17 @@ class Orders:
         self._host = host
         self._urls = urls
         self._issuance = issuance
+        self._limits = OrderLimits(host)
         settings = host.settings(AcmeServer)
         self._order_life = settings.order_expiry_secs * SECOND
         self._authorization_life = settings.authz_expiry_secs * SECOND
 
     async def make(self, asked: NewOrder, account: AccountView) -> Order:
-        """Write a new order. Raises what is wrong with identifiers, profile or times, Unavailable where the CA has ended."""
+        """Write a new order.
+
+        Raises what is wrong with identifiers, profile or times, RateLimited for an account with too many, Unavailable where the CA has
+        ended.
+        """
         profile = self._issuance.profile(asked.profile)
         validators = self._host.components(ChallengeValidator).values()
         not_before, not_after = self._times(asked, profile)
@@ -143,7 +149,8 @@ class Orders:
             not_before=not_before,
             not_after=not_after,
         )
-        return await self._host.db.write(self._write, plan)
+        async with self._limits.one_more(account.id):
+            return await self._host.db.write(self._write, plan)
 
     async def get(self, id: str, account: AccountView) -> Order:
         """The account's order. Raises the one refusal for unknown and foreign ones."""

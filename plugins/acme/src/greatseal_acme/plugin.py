@@ -16,10 +16,12 @@ from greatseal.host import Host
 from greatseal_acme.finalize import AccountGrant
 from greatseal_acme.routes import Handlers
 from greatseal_acme.service import Acme
+from greatseal_acme.settings import Acme as AcmeSection
 from greatseal_acme.settings import AcmeProfile, AcmeServer, HttpValidation
 from greatseal_acme.tables import SCHEMA
 
 SWEEP_SECONDS = 15.0
+HOUR = 3600.0
 _PRIVILEGED = 1023
 """Up to here an ordinary user cannot listen."""
 
@@ -40,7 +42,7 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("server", AcmeServer), Owns("profiles.*", AcmeProfile), Reads("server", HttpValidation)]
+        return [Owns("server", AcmeServer), Owns("acme", AcmeSection), Owns("profiles.*", AcmeProfile), Reads("server", HttpValidation)]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
@@ -100,6 +102,7 @@ class Plugin:
         return [
             Job(name="acme-validations", every=SWEEP_SECONDS, run=acme.challenges.validations.sweep, scope=Scope.NODE),
             Job(name="acme-settle", every=SWEEP_SECONDS, run=acme.finalizations.settle, scope=Scope.NODE),
+            Job(name="acme-purge", every=HOUR, run=acme.purge.run, scope=Scope.NODE, jitter=60.0),
         ]
 
     @hookimpl

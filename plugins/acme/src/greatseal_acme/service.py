@@ -14,6 +14,7 @@ from greatseal_acme.orders import Orders
 from greatseal_acme.protocol.jws import AcmeJws
 from greatseal_acme.protocol.nonces import Nonces
 from greatseal_acme.protocol.urls import Urls
+from greatseal_acme.purge import Purge
 from greatseal_acme.settings import AcmeServer
 
 EXPLANATION = "https://www.rfc-editor.org/rfc/rfc8555#section-7.1.1"
@@ -36,6 +37,7 @@ class Acme:
         self.challenges = Challenges(host, self.urls, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, self.orders, issuance)
         self.certificates = Certificates(issuance)
+        self.purge = Purge(host)
         self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys)
 
     @property

@@ -25,6 +25,30 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
             _check_url(key, getattr(self, key))
 
 
+class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """[acme.account_limits.<account id>]: what one account may have instead of the others'. What is left out is as for all."""
+
+    max_pending_orders: int | None = None
+    new_orders_per_hour: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+
+class Acme(msgspec.Struct, frozen=True, kw_only=True):
+    """[acme]: how much one account may have under way."""
+
+    max_pending_orders: int = 300
+    """Orders of an account that are pending, ready or processing at once; 0 for any number."""
+    new_orders_per_hour: int = 0
+    """Orders that an account may make in an hour; 0 for any number."""
+    account_limits: dict[str, AccountLimits] = {}
+    """Other limits for single accounts, by the last part of their URL."""
+
+    def __post_init__(self) -> None:
+        _check_limits(self)
+
+
 class AcmeProfile(msgspec.Struct, frozen=True, kw_only=True):
     """[profiles.<id>]: what ACME asks of accounts."""
 
@@ -37,6 +61,12 @@ class HttpValidation(msgspec.Struct, frozen=True, kw_only=True):
 
     http_validation_port: int = 80
     http_validation_allow_private_ips: bool = False
+
+
+def _check_limits(limits: AccountLimits | Acme) -> None:
+    for key in ("max_pending_orders", "new_orders_per_hour"):
+        if (getattr(limits, key) or 0) < 0:
+            raise ValueError(f"{key}: {getattr(limits, key)}: expected 0 (any number) or more")
 
 
 def _check_url(key: str, value: str | None) -> None:

@@ -1,6 +1,6 @@
 """Accounts are replicated configuration; orders, authorizations and challenges belong to the node that made them."""
 
-from sqlalchemy import Column, ForeignKey, Index, MetaData, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, MetaData, UniqueConstraint, text
 
 from greatseal.api.declarations import Schema
 from greatseal.db.tables import Collection, Document, Flag, Id, Moment, Serial, State, Text, table
@@ -46,6 +46,10 @@ order = table(
 Index(
     "acme_order_claimed", order.c.claimed_at, sqlite_where=order.c.status == "processing", postgresql_where=order.c.status == "processing"
 )
+
+OPEN = text("status IN ('pending', 'ready', 'processing')")
+"""Of an order that its account may still finish, unless its time is over."""
+Index("acme_order_open", order.c.account_id, order.c.expires_at, sqlite_where=OPEN, postgresql_where=OPEN)
 
 authorization = table(
     "acme_authorization",
@@ -94,4 +98,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0001")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0002")

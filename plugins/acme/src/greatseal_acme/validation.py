@@ -31,6 +31,8 @@ IN_FLIGHT_OF_ACCOUNT = IN_FLIGHT // 2
 """Of one account: a thousand slow ones of one client leave room for everybody else."""
 LEASE = 300 * SECOND
 """How long the process that took an answer has before a sweep gives the validation to another."""
+TAKEN = 500
+"""Rows that one sweep takes up, in one transaction."""
 RETRY_SECONDS = 5.0
 """Until a decision that the database did not take is tried again, probe and all."""
 
@@ -44,6 +46,7 @@ WAITING = (
     .join(t.authorization, t.authorization.c.id == t.challenge.c.authorization_id)
     .where(_is_lost)
     .order_by(t.validation.c.lease_until)
+    .limit(TAKEN)
 )
 TAKE = update(t.validation).where(t.validation.c.challenge_id == param("id"), _is_lost).values(lease_until=param("new_lease"))
 
@@ -84,10 +87,11 @@ class Validations:
     async def sweep(self) -> None:
         """Take up what lost its process: the first time all that is older than this process, later what a lease ran out for."""
         before = None if self._swept else self._began + LEASE
-        if await self._host.db.read(_waiting, before):
+        lost = await self._host.db.read(_waiting, before)
+        if lost:
             for challenge_id, account_id in await self._host.db.write(_take, before):
                 self.add(challenge_id, account_id)
-        self._swept = True
+        self._swept = self._swept or len(lost) < TAKEN
 
     async def close(self) -> None:
         """End what runs; its rows wait for the next start."""

@@ -24,7 +24,12 @@ def _expired(of: Table, key: Column[str], end: Column[int], *also: ColumnElement
 _CODES = _expired(t.code, t.code.c.digest, t.code.c.expires_at)
 _ENDED = _expired(t.family, t.family.c.id, t.family.c.expires_at, t.family.c.revoked_at.is_(None))
 _REVOKED = _expired(t.family, t.family.c.id, t.family.c.revoked_at)
-_IDLE = select(t.family.c.id).where(t.family.c.idle_expires_at < param("before")).limit(BITE)
+_IDLE = (
+    select(t.family.c.id)
+    .where(t.family.c.id > param("after"), t.family.c.idle_expires_at < param("before"))
+    .order_by(t.family.c.id)
+    .limit(BITE)
+)
 _FORGET = delete(t.family).where(t.family.c.id == param("family"), t.family.c.idle_expires_at < param("before"))
 
 
@@ -44,8 +49,10 @@ class Cleanup:
             while await self._host.db.write(_bite, statement, before) == BITE:
                 pass
         # An index here would double the cost of every refresh; a reader looks through the table, and no writer waits for it.
-        while idle := await self._host.db.read(_idle, now):
+        after = ""
+        while idle := await self._host.db.read(_idle, after, now):
             await self._host.db.write(_forget, idle, now)
+            after = idle[-1]
         for one in self._also:
             await one()
 
@@ -56,8 +63,8 @@ def _bite(tx: Tx, statement: Delete, before: int) -> int:
 
 
 @scan
-def _idle(tx: Tx, before: int) -> list[str]:
-    return [row.id for row in tx.all(_IDLE, before=before)]
+def _idle(tx: Tx, after: str, before: int) -> list[str]:
+    return [row.id for row in tx.all(_IDLE, after=after, before=before)]
 
 
 @scan

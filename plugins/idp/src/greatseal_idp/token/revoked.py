@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Literal
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, tuple_
 
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import insert_new, param
@@ -18,9 +18,13 @@ KIND = t.revoked.name
 SLACK = 600_000_000
 """Microseconds: a token that is being signed while its family is revoked is issued a moment later."""
 
+BITE = 500
+"""Rows that one transaction of the cleanup deletes."""
+
 _ALL = select(t.revoked)
 _INSERT = insert_new(t.revoked)
-_FORGET = delete(t.revoked).where(t.revoked.c.until <= param("passed"))
+_EXPIRED = select(t.revoked.c.kind, t.revoked.c.value).where(t.revoked.c.until <= param("passed")).order_by(t.revoked.c.until).limit(BITE)
+_FORGET = delete(t.revoked).where(tuple_(t.revoked.c.kind, t.revoked.c.value).in_(_EXPIRED))
 
 
 class Revocations:
@@ -63,7 +67,8 @@ class Revocations:
     async def forget(self) -> None:
         """For a job: what cannot matter any more leaves the table and the memory."""
         passed = self._host.clock.passed()
-        await self._host.db.write(_forget, passed)
+        while await self._host.db.write(_forget, passed) == BITE:
+            pass
         for key in [key for key, until in self._until.items() if until <= passed]:
             del self._until[key]
 
@@ -82,5 +87,5 @@ def _live(tx: Tx) -> list[Row]:
 
 
 @scan
-def _forget(tx: Tx, passed: int) -> None:
-    tx.run(_FORGET, passed=passed)
+def _forget(tx: Tx, passed: int) -> int:
+    return tx.count(_FORGET, passed=passed)

@@ -1,0 +1,73 @@
+"""Orders leave some time after they expired, with their authorizations and challenges. Certificates stay in the inventory of the CA."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select
+
+from greatseal.api.store import Tx, scan
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_acme import tables as t
+from greatseal_acme.protocol.objects import SECOND
+from greatseal_acme.settings import AcmeServer
+
+KEPT = 30 * 86400 * SECOND
+"""How long an order can be read after it expired: for whoever asks why it failed. A valid one has no other use after its certificate was
+fetched, and that has a URL of its own (RFC 8555 s7.4.2)."""
+BITE = 50
+"""Orders that one transaction deletes, each with a row for every identifier and challenge."""
+
+_OLD = (
+    select(t.order.c.id)
+    .where(
+        t.order.c.id > param("after"), t.order.c.id < param("end"), t.order.c.expires_at < param("before"), t.order.c.status != "processing"
+    )
+    .order_by(t.order.c.id)
+    .limit(BITE)
+)
+_AUTHORIZATIONS = select(t.order_authorization.c.authorization_id).where(t.order_authorization.c.order_id == param("order"))
+_UNLINK = delete(t.order_authorization).where(t.order_authorization.c.order_id == param("order"))
+_DROP_ORDER = delete(t.order).where(t.order.c.id == param("order"))
+_LINKED = select(t.order_authorization.c.order_id).where(t.order_authorization.c.authorization_id == param("authorization")).limit(1)
+_DROP_VALIDATIONS = delete(t.validation).where(
+    t.validation.c.challenge_id.in_(select(t.challenge.c.id).where(t.challenge.c.authorization_id == param("authorization")))
+)
+_DROP_CHALLENGES = delete(t.challenge).where(t.challenge.c.authorization_id == param("authorization"))
+_DROP_AUTHORIZATION = delete(t.authorization).where(t.authorization.c.id == param("authorization"))
+
+
+class Purge:
+    """The job."""
+
+    def __init__(self, host: Host) -> None:
+        settings = host.settings(AcmeServer)
+        self._host = host
+        self._life = max(settings.order_expiry_secs, settings.authz_expiry_secs) * SECOND
+
+    async def run(self) -> None:
+        """Delete what expired long ago, oldest first, in bites: a reader finds them, writers delete by key."""
+        before = self._host.clock.passed() - KEPT
+        # The ids of orders begin with the second in which they were made, so that the primary key is an index of their age.
+        end = f"{(before - self._life) // SECOND & 0xFFFFFFFF:08x}"
+        after = ""
+        while old := await self._host.db.read(_old, after, end, before):
+            await self._host.db.write(_drop, old)
+            after = old[-1]
+
+
+@scan
+def _old(tx: Tx, after: str, end: str, before: int) -> list[str]:
+    return [row.id for row in tx.all(_OLD, after=after, end=end, before=before)]
+
+
+@scan
+def _drop(tx: Tx, orders: Sequence[str]) -> None:
+    for order in orders:
+        authorizations = [row.authorization_id for row in tx.all(_AUTHORIZATIONS, order=order)]
+        tx.run(_UNLINK, order=order)
+        tx.run(_DROP_ORDER, order=order)
+        for authorization in authorizations:
+            if tx.one(_LINKED, authorization=authorization) is None:
+                tx.run(_DROP_VALIDATIONS, authorization=authorization)
+                tx.run(_DROP_CHALLENGES, authorization=authorization)
+                tx.run(_DROP_AUTHORIZATION, authorization=authorization)

@@ -1,0 +1,111 @@
+"""Nothing grows without a bound: each table says how its rows leave, and whatever deletes many finds them by an index, some at a time."""
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Delete, Select, Table, create_engine, text
+from sqlalchemy.dialects import sqlite
+
+from greatseal.audit import SCHEMA
+from greatseal.kernel.loading import installed
+
+ROOT = Path(__file__).parents[2]
+
+STAY = {
+    "core_audit": "what happened is not forgotten; an operator who may delete it does so in the database",
+    "core_key": "a key for each rotation, some in a year",
+    "core_cluster_key": "one row",
+    "core_blocked_key": "a key that was given up must never be taken again; operators and revocations fill it",
+    "acme_account": "certificates name it, and its key is never given to another (RFC 8555 s7.3.6)",
+    "ca_authority": "a certificate for each generation of a CA",
+    "ca_chain": "a chain for each generation of a CA",
+    "ca_certificate": "every certificate that was signed can be listed and revoked",
+    "idp_client": "administrators delete clients",
+    "idp_scope": "administrators delete scopes",
+    "idp_consent": "remembered until it is withdrawn or its client is deleted: one for each person and client",
+    "idp_secret": "two keys for each node",
+}
+"""Tables whose rows no job deletes, and why that is right."""
+LEAVE = {
+    "core_strike": "greatseal.kernel.strikes:FORGET",
+    "acme_order": "greatseal_acme.purge:_DROP_ORDER",
+    "acme_authorization": "greatseal_acme.purge:_DROP_AUTHORIZATION",
+    "acme_order_authorization": "greatseal_acme.purge:_UNLINK",
+    "acme_challenge": "greatseal_acme.purge:_DROP_CHALLENGES",
+    "acme_validation": "greatseal_acme.purge:_DROP_VALIDATIONS",
+    "idp_session": "greatseal_idp.sessions.store:EXPIRED",
+    "idp_authorization": "greatseal_idp.authorize.waiting:_SWEEP",
+    "idp_code": "greatseal_idp.token.cleanup:_CODES",
+    "idp_family": "greatseal_idp.token.cleanup:_ENDED",
+    "idp_ending": "greatseal_idp.token.endings:_OVER",
+    "idp_revoked": "greatseal_idp.token.revoked:_FORGET",
+    "idp_notification": "greatseal_idp.sessions.backchannel:DONE",
+    "idp_place": "greatseal_idp.sessions.places:_OLD",
+}
+"""The statement by which the rows of a table leave, or are found for it."""
+SMALL = {"core_blocked_key", "core_cluster_key", "core_key", "idp_ending"}
+"""A walk through the whole of these is short."""
+
+
+def tables() -> dict[str, Table]:
+    """Every table of the core and of all installed plugins."""
+    found = dict(SCHEMA.metadata.tables)
+    for points in installed().values():
+        for point in points:
+            schemas = getattr(point.load()(), "schemas", tuple)
+            for schema in schemas():
+                found |= schema.metadata.tables
+    return found
+
+
+def deletions() -> Iterator[tuple[str, Delete]]:
+    """Every DELETE that a module of the workspace has under a name, with its name."""
+    for package in ROOT.glob("*/src/*"), ROOT.glob("plugins/*/src/*"):
+        for path in (module for folder in package for module in folder.rglob("*.py")):
+            if any(isinstance(node, ast.alias) and node.name == "delete" for node in ast.walk(ast.parse(path.read_text()))):
+                source = next(parent for parent in path.parents if parent.name == "src")
+                name = ".".join(path.relative_to(source).with_suffix("").parts)
+                for attribute, value in vars(importlib.import_module(name)).items():
+                    if isinstance(value, Delete):
+                        yield f"{name}:{attribute}", value
+
+
+DELETIONS = dict(deletions())
+
+
+def statement_of(name: str) -> Delete | Select[tuple[object, ...]]:
+    module, _, attribute = name.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    assert isinstance(found, Delete | Select)
+    return found
+
+
+def test_every_table_says_how_its_rows_leave():
+    assert not STAY.keys() & LEAVE.keys()
+    assert STAY.keys() | LEAVE.keys() == tables().keys()
+
+
+def test_a_row_leaves_by_a_statement_about_its_table():
+    about = {}
+    for table, name in LEAVE.items():
+        statement = statement_of(name)
+        (about[table],) = {statement.table.name} if isinstance(statement, Delete) else {one.name for one in statement.get_final_froms()}
+
+    assert about == {table: table for table in LEAVE}
+
+
+@pytest.mark.parametrize("name", sorted(DELETIONS.keys() | set(LEAVE.values())))
+def test_no_deletion_looks_through_a_table(name):
+    engine = create_engine("sqlite://")
+    for table in tables().values():
+        table.metadata.create_all(engine)
+    compiled = str(statement_of(name).compile(dialect=sqlite.dialect()))
+
+    with engine.connect() as connection:
+        steps = [row.detail for row in connection.execute(text(f"EXPLAIN QUERY PLAN {compiled.replace('?', '1')}"))]
+    engine.dispose()
+
+    assert not [step for step in steps if step.startswith("SCAN") and step.split()[1] not in SMALL], steps
