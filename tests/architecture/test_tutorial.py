@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from greatseal.audit import SCHEMA
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/finger-01"
 PAGE = (ROOT / "docs/tutorial/first-plugin.md").read_text()
@@ -28,6 +30,20 @@ def test_every_line_of_the_test_is_shown():
 
 def test_a_third_party_writes_less_than_forty_lines():
     assert len((EXAMPLE / "src/greatseal_finger_01/__init__.py").read_text().splitlines()) < 40
+
+
+def test_what_the_programs_say_of_a_configuration_is_shown(tmp_path):
+    file = tmp_path / "greatseal.toml"
+    (wrong,) = (block for block in blocks("toml") if "[finger-01]" in block)
+    said = []
+    for text in (wrong, wrong.replace("prot", "port")):
+        file.write_text(text)
+        command = [sys.executable, "-m", "greatseal", "check-config", "-c", file.name]
+        done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60)
+        said.append(done.stderr + done.stdout)
+
+    assert all(line in PAGE for line in said), said
+    assert f"\ncore: nothing -> {SCHEMA.head}\n" in TABLES
 
 
 def test_the_migration_that_is_shown_is_what_the_program_writes(tmp_path):

@@ -329,3 +329,11 @@ async def test_r108_a_chosen_secret_has_a_least_length_and_doctor_names_those_th
     registry = admin.desk.provider.clients
     assert await registry.secrets.is_right(await registry.get(client_id), ["s" * 22]), "it goes on working"
     assert "client-secrets" not in await health.run(ready_only=True)
+
+
+async def test_r108_the_least_length_is_configured(open_idp: Any) -> None:
+    desk = await open_idp(rbac=ADMINS, oauth={"min_client_secret_length": 40})
+    admin = Admin(desk, await desk.cookie("bob"))
+    refused = await admin.post({**BASIC, "client_secret": "s" * 39})
+    assert (refused.status, "client_secret: 40 to 1024 characters" in refused.text) == (400, True)
+    assert (await admin.made({**BASIC, "client_secret": "s" * 40}))["has_secret"]
