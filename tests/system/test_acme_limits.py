@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from system.acme_client import Site, acme_site
 
 from greatseal.clock import FakeClock
+from greatseal.handles import NodeHandles
 from greatseal_acme import tables as t
-from greatseal_acme.purge import BITE
+from greatseal_acme.purge import BITE, ids_until
 from greatseal_acme.settings import Acme
 from greatseal_ca.tables import certificate
 
@@ -104,3 +105,10 @@ async def test_expired_orders_leave_with_all_that_hangs_on_them_and_certificates
         assert await rows(site) == {**dict.fromkeys(before, 2), "acme_validation": 0}
         certificates = await site.service.host("ca").db.read(lambda tx: tx.all(certificate.select()))
         assert [bytes(row.der) for row in certificates] == [leaf.public_bytes(Encoding.DER)]
+
+
+def test_a_purge_looks_at_no_order_that_is_too_young():
+    made = NodeHandles("n1", FakeClock(1_800_000_000_000_000)).new_id()
+
+    assert ids_until(1_800_000_000_000_000) < made < ids_until(1_800_000_001_000_000)
+    assert ids_until(-1) == ids_until(0) < made

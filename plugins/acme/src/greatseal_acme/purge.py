@@ -47,12 +47,19 @@ class Purge:
     async def run(self) -> None:
         """Delete what expired long ago, oldest first, in bites: a reader finds them, writers delete by key."""
         before = self._host.clock.passed() - KEPT
-        # The ids of orders begin with the second in which they were made, so that the primary key is an index of their age.
-        end = f"{(before - self._life) // SECOND & 0xFFFFFFFF:08x}"
+        end = ids_until(before - self._life)
         after = ""
         while old := await self._host.db.read(_old, after, end, before):
             await self._host.db.write(_drop, old)
             after = old[-1]
+
+
+def ids_until(moment: int) -> str:
+    """What the ids of older orders sort below: they begin with the second in which they were made, so that the primary key tells their age.
+
+    None is older than the moment 0; before that is the clock of a service that has not run for an hour.
+    """
+    return f"{max(moment, 0) // SECOND & 0xFFFFFFFF:08x}"
 
 
 @scan
