@@ -151,6 +151,16 @@ async def test_f10_the_rows_that_a_write_finds_by_a_key_are_all_that_it_locks_of
     assert await database.write(add) == {"tuple", "page"}
 
 
+async def test_what_reads_a_whole_table_is_not_compiled_for_it(database):
+    """With sequential scans priced out, the server would compile each statement that needs one: a second of its CPU."""
+    settings = table("pg_settings", MetaData(), State.LOCAL, Column("name", Id), Column("setting", Id))
+
+    def ask(tx):
+        return tx.one(select(settings.c.setting).where(settings.c.name == "jit")).setting
+
+    assert await database.read(ask) == "off"
+
+
 async def test_a_text_with_a_nul_is_refused_and_not_cut_short(database):
     with pytest.raises(psycopg.DataError):
         await database.write(write_entry, "cut\0short")

@@ -46,6 +46,8 @@ def connect(url: str) -> Connection:
     connection.execute("SET idle_in_transaction_session_timeout = '60s'")
     # On a table that is still small the planner would read all of it, and a serializable transaction then conflicts with every writer.
     connection.execute("SET enable_seqscan = off")
+    # What must read a table all the same has a price now at which every statement would be compiled, which takes a second.
+    connection.execute("SET jit = off")
     return connection
 
 
