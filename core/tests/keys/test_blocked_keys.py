@@ -213,7 +213,7 @@ def test_a_key_is_given_by_its_hash(text):
 
 
 def test_what_is_no_key_is_one_line(tmp_path):
-    encrypted, folder = tmp_path / "encrypted", tmp_path / "folder"
+    encrypted, folder = tmp_path / "key", tmp_path / "folder"
     encrypted.write_bytes(KEYS["ec"].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x")))
     folder.mkdir()
 

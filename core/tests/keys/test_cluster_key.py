@@ -64,6 +64,7 @@ def test_a_systemd_credential_may_look_group_readable(path, monkeypatch):
 
     assert load_cluster_key(path, create=False) == key
 
+    monkeypatch.chdir(path.parent)
     for elsewhere in (str(path.parent.parent), ""):
         monkeypatch.setenv("CREDENTIALS_DIRECTORY", elsewhere)
         with pytest.raises(KeyFileProblem, match="mode 0440"):

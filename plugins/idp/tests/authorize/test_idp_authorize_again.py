@@ -5,6 +5,7 @@ from urllib.parse import unquote
 import pytest
 
 from greatseal_idp import tables as t
+from greatseal_idp.token.endings import Ending
 
 LOST = {
     "the grant": ({"grant_types": ["client_credentials"]}, "unauthorized_client"),
@@ -110,6 +111,14 @@ async def test_what_a_client_loses_at_the_last_moment_is_seen_by_the_transaction
     assert (answer.status, bare_app.told(answer)["error"] if answer.status == 303 else None) == outcome
     assert await desk.rows(t.code) == []
     assert await desk.events("consent_granted") == []
+
+
+async def test_a_consent_that_is_over_allows_nothing_while_its_row_is_there(desk, app, cookie):
+    await app.allowed(cookie)
+    over = Ending(id="1", kind="client", up_to=2**62, client_id=app.client_id)
+    desk.provider.endings.pending[over.id] = over
+
+    assert app.told(await app.ask(cookie, prompt="none"))["error"] == "consent_required"
 
 
 async def test_a_session_that_ends_at_the_last_moment_gives_no_code(desk, app, cookie, monkeypatch):

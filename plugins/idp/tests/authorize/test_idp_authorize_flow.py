@@ -232,6 +232,7 @@ async def test_a_client_without_the_grant_is_refused(desk, register_app, cookie)
     app = await register_app(desk, grant_types=["client_credentials"])
 
     assert app.told(await app.ask(cookie))["error"] == "unauthorized_client"
+    assert app.told(await app.ask())["error"] == "unauthorized_client", "before anybody signs in for nothing"
 
 
 @pytest.mark.parametrize(
@@ -364,6 +365,14 @@ async def test_claims_may_name_the_subject_and_an_essential_acr(app, cookie):
         assert app.told(await app.ask(cookie, **wish))["code"], wish
 
 
+async def test_a_sign_in_that_does_not_do_is_not_asked_for_again(desk, app):
+    asked = await app.ask(claims='{"id_token": {"acr": {"essential": true, "value": "phr"}}}')
+
+    answer = await desk.get(unquote(asked.location.partition("return_to=")[2]), cookie=await desk.cookie("alice"))
+
+    assert app.told(answer)["error"] == "unmet_authentication_requirements"
+
+
 async def test_login_hint_fills_the_name_in(desk, app):
     asked = await app.ask(login_hint='al"ice')
 
@@ -396,6 +405,8 @@ async def test_a_transaction_ends_after_an_hour(open_idp, register_app):
 
     assert (await desk.get(back, cookie=cookie)).status == 400
 
+    await desk.provider.front._authorize.waiting.sweep()
+    assert len(await desk.rows(t.authorization)) == 1
     clock.advance(181 * MINUTE)
     await desk.provider.front._authorize.waiting.sweep()
     assert await desk.rows(t.authorization) == []

@@ -70,13 +70,6 @@ async def test_never_more_than_was_shown(desk, app, cookie, more):
         assert app.told(await app.ask(cookie, scope=f"openid {scope}", prompt="none"))["error"] == "consent_required", scope
 
 
-async def test_what_was_not_allowed_yet_is_asked_about(app, cookie):
-    await app.allowed(cookie, scope="openid")
-
-    assert app.told(await app.ask(cookie, scope="openid"))["code"]
-    assert (await app.ask(cookie, scope="openid email")).location.startswith("/api/auth/consent?")
-
-
 async def test_a_link_that_is_not_https_is_not_shown(desk, register_app, cookie):
     app = await register_app(desk, tos_uri="http://localhost/tos", policy_uri="https://app.example/privacy")
 
@@ -132,6 +125,7 @@ async def test_core_5_5_claims_that_nobody_allowed_are_not_given_silently(app, c
 
     for asked in (claims(["email"]), claims([], ["email"])):
         assert app.told(await app.ask(cookie, scope="openid", claims=asked, prompt="none"))["error"] == "consent_required"
+        assert (await app.ask(cookie, scope="openid", claims=asked)).location.startswith("/api/auth/consent?")
     covered = claims(["sub", "phone_number"], ["acr", "auth_time"])
     assert app.told(await app.ask(cookie, scope="openid", claims=covered, prompt="none"))["code"]
 

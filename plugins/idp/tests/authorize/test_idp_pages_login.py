@@ -207,6 +207,8 @@ async def test_asvs_10_4_9_the_person_takes_back_what_a_client_was_allowed(desk,
     account = await desk.get("/account", cookie=cookie)
     fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', account.text.partition("logout-form")[0]))
     assert (await desk.post("/account/withdraw", data={**fields, "form_token": "x"}, cookie=cookie)).status == 403
+    foreign = {"Origin": "https://evil.example"}
+    assert (await desk.post("/account/withdraw", data=fields, cookie=cookie, headers=foreign)).status == 403
 
     answer = await desk.post("/account/withdraw", data=fields, cookie=cookie)
 

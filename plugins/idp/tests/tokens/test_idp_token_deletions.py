@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from greatseal.api.tokens import Authentication, Granted
 from greatseal_idp import tables as t
 from greatseal_idp.admin.families import _live
 from greatseal_idp.token.codes import CodeOrder
-from greatseal_idp.token.endings import BITE, Endings
+from greatseal_idp.token.endings import BITE, Ending, Endings
 
 MANY = 20 * BITE
 STATEMENTS = 6 * BITE
@@ -241,3 +242,25 @@ async def test_what_is_granted_after_the_end_of_all_before_is_good(desk: Any, cl
     assert not await desk.is_live(client, before["access_token"])
     assert (await desk.refresh(client, after["refresh_token"])).status == 200
     assert (await desk.refresh(client, before["refresh_token"])).status == 400
+
+
+NAMED = {"client_id": "app", "subject": ALICE, "session_id": "s1", "origin": b"code"}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_ending_is_of_what_it_names_and_of_nothing_later(name: str) -> None:
+    family = SimpleNamespace(**NAMED, is_offline=True, created_at=5)
+    ending = Ending(id="1", kind="families", up_to=5, **{name: NAMED[name]})
+
+    assert ending.covers_family(family)
+    assert not msgspec.structs.replace(ending, **{name: NAMED[name][:-1]}).covers_family(family)
+    assert not msgspec.structs.replace(ending, up_to=4).covers_family(family)
+
+
+def test_the_end_of_a_session_is_none_of_what_may_outlive_it() -> None:
+    family = SimpleNamespace(**NAMED, is_offline=True, created_at=5)
+    ending = Ending(id="1", kind="session", up_to=5, session_id="s1")
+
+    assert not ending.covers_family(family)
+    family.is_offline = False
+    assert ending.covers_family(family)

@@ -116,13 +116,14 @@ async def test_idp_115_tokens_of_a_revoked_key_end_at_once(desk: Any, client: An
 
 
 async def test_idp_191_a_revoked_access_token_is_dead_when_the_reply_is_there(desk: Any, client: Any) -> None:
-    tokens = await desk.tokens(client)
+    tokens, others = await desk.tokens(client), await desk.tokens(client)
     assert await desk.is_live(client, tokens["access_token"])
 
     answer = await desk.post("/revoke", client, {"token": tokens["access_token"]})
 
     assert (answer.status, answer.body) == (200, b"")
     assert not await desk.is_live(client, tokens["access_token"])
+    assert await desk.is_live(client, others["access_token"])
     assert (await desk.refresh(client, tokens["refresh_token"])).status == 200
     (event,) = await desk.events("token_revoked")
     assert (event.sub, event.client_id, event.outcome) == ("alice@EXAMPLE", client.client_id, "success")

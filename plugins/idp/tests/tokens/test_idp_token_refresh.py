@@ -251,6 +251,17 @@ async def told(desk: Any, tokens: Any) -> Any:
     return given.keys() - {"sub"}, desk.read(tokens["id_token"]).claims.keys() & {"email", "groups"}
 
 
+async def test_grant_checks_are_asked_at_each_use(desk: Any, client: Any) -> None:
+    token = (await desk.tokens(client))["refresh_token"]
+    desk.check.refused = frozenset({"email"})
+
+    refreshed = (await desk.refresh(client, token)).json
+
+    assert refreshed["scope"] == "openid offline_access"
+    desk.check.refused = frozenset()
+    assert (await desk.refresh(client, refreshed["refresh_token"])).json["scope"] == "openid offline_access email"
+
+
 async def test_s012_claims_by_name_end_with_the_scope_of_the_client(desk: Any, client: Any) -> None:
     tokens = await desk.tokens(client, scopes=("openid", "offline_access"), implied=("email", "groups"), claims=NAMED)
     assert await told(desk, tokens) == ({"email", "groups"}, {"email"})

@@ -40,6 +40,14 @@ async def test_a_token_for_an_exchange_says_whose_it_is_and_of_which_sign_in(des
             assert (found.subject, found.client_id, found.authentication.acr) == ("alice@EXAMPLE", client.client_id, "gold")
     assert (await subject(own, of_type("access_token"))).authentication is None
     assert await subject(tokens["access_token"], of_type("id_token")) is None
+    await desk.session("s1")
+    session = (await desk.tokens(client, session_id="s1"))["id_token"]
+    assert (await subject(session, of_type("id_token"))).authentication.session_id == "s1"
+    await desk.host.db.write(desk.provider.revocations.revoke, "session", "s1")
+    assert await subject(session, of_type("id_token")) is None
+    desk.clock.advance(3600)
+    for kind in ("access_token", "id_token"):
+        assert await subject(tokens[kind], of_type(kind)) is None
     for kind in ("refresh_token", "saml2", ""):
         with pytest.raises(BadRequest, match="not offered"):
             await subject(tokens["access_token"], of_type(kind))
