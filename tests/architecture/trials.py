@@ -105,8 +105,13 @@ class Trials:
                 del self._running[pid]
                 with os.fdopen(reading) as pipe:
                     failed = ["none ended in time"] if late else pipe.read().splitlines()
-                self.failures[trial.name] = None if done and os.waitstatus_to_exitcode(status) == BROKEN else failed
+                self._end(trial, None if done and os.waitstatus_to_exitcode(status) == BROKEN else failed)
         time.sleep(0.01)
+
+    def _end(self, trial: Trial, failed: list[str] | None) -> None:
+        self.failures[trial.name] = failed
+        if trial.source and not failed:
+            print(f"{trial.name}: {'not tried' if failed is None else 'survived'}", flush=True)
 
 
 def change(name: str, place: str, source: str) -> bool:
