@@ -61,7 +61,8 @@ async def test_ca_084_orders_whose_challenges_finish_together_all_become_ready(l
 
     assert len(orders) == 150
     assert {order["status"] for order in orders} == {"ready"}
-    assert (gate.most, gate.passed) == (256, 300)
+    assert gate.most == 256
+    assert gate.passed >= 300  # more where the database had no room in time: such a validation is done again
 
 
 async def test_ca_085_decisions_at_the_same_instant_see_each_other(lab):
@@ -174,7 +175,7 @@ async def claim(site, client, ready):
     account = await acme.accounts.find(client.kid.rpartition("/")[2])
     order = await acme.orders.get(ready.location.rpartition("/")[2], account)
     request = await acme.finalizations._checked(order, FinalizeRequest(csr=b64url(csr_for("a.localhost"))), account)
-    await acme.finalizations._claim(order, request)
+    await acme.finalizations._claim(order, request, await acme.accounts.get(account.id))
 
 
 async def test_a_deactivated_authorization_is_not_revived_by_its_validation(lab):
@@ -239,13 +240,20 @@ async def test_ca_085_ca_087_ca_103_a_cascade_that_fails_is_rolled_back_and_trie
     assert "validation could not be recorded and will be tried again" in capfd.readouterr().out
 
 
-async def test_ca_202_an_account_that_cannot_be_read_is_an_internal_error(config):
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"contact": "["}, ["serverInternal", "incident"]),
+        ({"jwk": "{}"}, ["unauthorized", "the account key is not accepted any more"]),
+    ],
+)
+async def test_ca_202_an_account_that_cannot_be_read_or_used_ends_its_validations(config, broken, said):
     async with restarted(*config) as site:
         client = await site.client()
         await answered(client, "a.localhost")
         await eventually(lambda: gate_of(site).waiting == 1)
         id, db = client.kid.rpartition("/")[2], site.service.host("acme").db
-        await db.write(lambda tx: tx.put(t.ACCOUNT, id, jwk="{}"))
+        await db.write(lambda tx: tx.put(t.ACCOUNT, id, **broken))
 
     async with restarted(*config) as site:
         gate_of(site).open.set()
@@ -261,6 +269,5 @@ async def test_ca_202_an_account_that_cannot_be_read_is_an_internal_error(config
         found = await stored()
 
     assert found.status == "invalid"
-    assert "serverInternal" in found.error
-    assert "incident" in found.error
+    assert all(word in found.error for word in said)
     assert gate_of(site).passed == 0

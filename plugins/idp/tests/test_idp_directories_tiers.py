@@ -7,6 +7,7 @@ import pytest
 
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
 from greatseal.api.identity import AccountRefused
+from greatseal.testing import FakeClock
 from greatseal_idp.directories import DirectoriesImpl, PasswordChanged
 
 
@@ -60,7 +61,7 @@ def sources():
 
 @pytest.fixture
 def directories(sources):
-    return DirectoriesImpl(SimpleNamespace(components=lambda _: {one.name: one for one in sources}))
+    return DirectoriesImpl(SimpleNamespace(components=lambda _: {one.name: one for one in sources}, clock=FakeClock()))
 
 
 async def test_static_files_are_asked_first_and_the_first_that_knows_decides(directories, sources):

@@ -20,7 +20,7 @@ from greatseal.api.store import Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
-from greatseal_acme.accounts import Accounts
+from greatseal_acme.accounts import Account, Accounts
 from greatseal_acme.protocol.objects import SECOND
 
 T = TypeVar("T")
@@ -172,6 +172,8 @@ class Validations:
             return incident(self._host, "the account of a challenge could not be read", exc_info=error)
         if account is None or account.view.status != "valid":
             return Unauthorized("the account is not valid any more")
+        if reason := await self._refusal(account):
+            return Unauthorized(f"the account key {reason}")
         validator = self._host.components(ChallengeValidator).get(challenge.type)
         if validator is None:
             return IncorrectResponse(f"the challenge type {challenge.type} is not enabled any more")
@@ -182,6 +184,13 @@ class Validations:
         # Most often None, after a return that was forgotten: nothing was proven.
         returned = type(found).__name__
         return incident(self._host, "a validator returned no verdict", validator=validator.type, returned=returned)
+
+    async def _refusal(self, account: Account) -> str | None:
+        """Why the key of an account proves nothing any more."""
+        if isinstance(account.key, str):
+            return f"is not accepted any more: {account.key}"
+        blocked = await self._host.blocked_keys.find(account.spki_sha256)
+        return None if blocked is None else f"is blocked ({blocked.reason})"
 
 
 def attempt_of(challenge: Challenge, account: AccountView) -> Attempt:
