@@ -20,6 +20,7 @@ from greatseal_idp import tables as t
 from greatseal_idp.admin.families import _live
 from greatseal_idp.token.codes import CodeOrder
 from greatseal_idp.token.endings import BITE, Ending, Endings
+from greatseal_idp.token.refresh_tokens import RefreshToken
 
 MANY = 20 * BITE
 STATEMENTS = 6 * BITE
@@ -206,6 +207,20 @@ async def test_no_transaction_is_long_whatever_ends(both_desks: Any, monkeypatch
     await followed(desk)
     assert await live(desk) == 0
     assert max(counts) < STATEMENTS
+
+
+async def test_a_refresh_that_began_before_the_end_of_its_family_gets_nothing(both_desks: Any, client: Any) -> None:
+    desk, families = both_desks, both_desks.provider.families
+    await open_families(desk, client.client_id, 2 * BITE)
+    order = (t.family.c.expires_at.desc(), t.family.c.id.desc())
+    last = (await desk.host.db.read(lambda tx: tx.one(t.family.select().order_by(*order)))).id
+    token, family = RefreshToken(node=desk.host.node_id, family=last, generation=1), await families.granted(last)
+
+    with unfollowed():
+        await desk.host.db.write(lambda tx: families.revoke_of(tx, subject=ALICE))
+        refreshed = await desk.host.db.write(lambda tx: families.rotate(tx, token, family))
+
+    assert refreshed is None
 
 
 def remember(consents: Any, tx: Any, family: Any) -> None:

@@ -32,6 +32,7 @@ _ROTATE = (
         t.family.c.revoked_at.is_(None),
         t.family.c.idle_expires_at > param("moment"),
         t.family.c.expires_at > param("moment"),
+        ~IS_OVER,
     )
     .values(generation=param("next"), rotated_at=param("moment"), idle_expires_at=param("idle_end"))
 )
