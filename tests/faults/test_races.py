@@ -127,7 +127,14 @@ class Races:
 
 
 async def at_once(many: int, ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
-    return await asyncio.gather(*(ask() for _ in range(many)))
+    """The answers. Where others kept the database busy for too long nothing was done, and it is asked again."""
+
+    async def answered() -> Answer:
+        while (answer := await ask()).status == 503:
+            continue
+        return answer
+
+    return await asyncio.gather(*(answered() for _ in range(many)))
 
 
 def one_of(answers: list[Answer], is_lost: Callable[[Answer], bool]) -> Answer:
