@@ -22,8 +22,9 @@ RETRY_SECONDS = 10.0
 """How long a function is repeated that others keep getting in the way of."""
 RACES = 5
 """Repetitions after a unique violation: under SERIALIZABLE it is mostly a race, else it stays."""
-LONG = 0.1
-"""Seconds. A function that took longer has a transaction of its own the next time."""
+LONG = 0.5
+"""Seconds. A function that took longer has a transaction of its own the next time. It may get in the way of
+others then, so that a busy machine must not make one of every function."""
 
 REPEATED = (errors.SerializationFailure, errors.DeadlockDetected)
 # https://www.postgresql.org/docs/current/errcodes-appendix.html: connection, resources, operator intervention, lock timeout, standby
