@@ -1,22 +1,51 @@
 """The pytest plugin (entry point pytest11): fixtures for the tests of plugins.
 
-``start_service`` runs a service with the features that a test names; ``database_url`` runs a test on SQLite and on PostgreSQL.
+``start_service`` runs a service with the features that a test names; ``database_url`` runs a test on SQLite and on PostgreSQL. The option
+``--database postgresql`` runs every service on PostgreSQL, and with it the whole suite of a plugin.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from greatseal.testing.postgres import Cluster
     from greatseal.testing.service import Service
 
 pytest_plugins = ["greatseal.testing.postgres"]
 
 StartService = Callable[..., Awaitable["Service"]]
 """``await start_service(*features, **sections)``."""
+
+
+FreshDatabase = Callable[[], str]
+"""``fresh_database()``."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The database of services whose test does not name one."""
+    parser.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="what services run on: sqlite, postgresql")
+
+
+@pytest.fixture
+def fresh_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FreshDatabase]:
+    """Make empty databases of the kind that ``--database`` names; the URL of each."""
+    with ExitStack() as stack:
+        numbers = count(1)
+
+        def make() -> str:
+            if request.config.getoption("--database") == "sqlite":
+                return f"sqlite:///{tmp_path}/fresh{next(numbers)}.db"
+            cluster: Cluster = request.getfixturevalue("postgres_cluster")
+            url = cluster.make()
+            stack.callback(cluster.drop, url)
+            return url
+
+        yield make
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -29,20 +58,21 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 
 @pytest.fixture
-async def start_service(tmp_path: Path) -> AsyncIterator[StartService]:
+async def start_service(tmp_path: Path, fresh_database: FreshDatabase) -> AsyncIterator[StartService]:
     """Start services for a test; all are stopped at its end. Sections of the configuration are keyword arguments."""
     from greatseal.testing.rsa import kept
     from greatseal.testing.service import document, serve
 
     async with AsyncExitStack() as stack:
         stack.enter_context(kept())
-        count = 0
+        numbers = count(1)
 
         async def start(*features: str, clock: Any = None, **sections: Mapping[str, Any]) -> "Service":
-            nonlocal count
-            count += 1
-            folder = tmp_path / f"service{count}"
+            folder = tmp_path / f"service{next(numbers)}"
             folder.mkdir()
+            database = sections.get("database", {})
+            if "url" not in database:
+                sections["database"] = {**database, "url": fresh_database()}
             return await stack.enter_async_context(serve(document(folder, features, **sections), clock=clock))
 
         yield start

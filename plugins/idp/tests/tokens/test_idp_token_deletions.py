@@ -147,8 +147,10 @@ async def test_an_ending_is_followed_from_where_a_crash_left_it(both_desks: Any,
     assert len(await desk.events("refresh_family_revoked")) == 1000
 
 
-async def test_what_is_over_stays_so_after_a_restart_and_for_a_client_of_the_same_id(start_desk: Any, tmp_path: Any) -> None:
-    kept = {"database": {"url": f"sqlite:///{tmp_path}/kept.db"}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
+async def test_what_is_over_stays_so_after_a_restart_and_for_a_client_of_the_same_id(
+    start_desk: Any, fresh_database: Any, tmp_path: Any
+) -> None:
+    kept = {"database": {"url": fresh_database()}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
     desk = await start_desk(**kept)
     client = await desk.client()
     (row,) = await desk.host.db.read(lambda tx: tx.all(t.client.select()))

@@ -178,9 +178,9 @@ async def test_edge_17_a_token_beyond_the_body_limit(desk: Any, client: Any) -> 
     assert (await desk.post("/introspect", client, {"token": "x" * 100_000})).status == 413
 
 
-async def test_i6_a_revocation_outlives_a_restart(start_desk: Any, tmp_path: Any) -> None:
+async def test_i6_a_revocation_outlives_a_restart(start_desk: Any, fresh_database: Any, tmp_path: Any) -> None:
     sections = {
-        "database": {"url": f"sqlite:///{tmp_path}/kept.db"},
+        "database": {"url": fresh_database()},
         "cluster": {"key_file": str(tmp_path / "kept.key")},
         "server": {"base_url": "http://localhost:1", "listen": "127.0.0.1:0"},
     }

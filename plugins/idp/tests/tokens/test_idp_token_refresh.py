@@ -367,8 +367,8 @@ async def test_a_family_ends_when_it_is_not_used(start_desk: Any) -> None:
     assert refused(await desk.refresh(client, idle))
 
 
-async def test_tokens_outlive_a_restart(start_desk: Any, tmp_path: Any) -> None:
-    database = {"url": f"sqlite:///{tmp_path}/kept.db"}
+async def test_tokens_outlive_a_restart(start_desk: Any, fresh_database: Any, tmp_path: Any) -> None:
+    database = {"url": fresh_database()}
     cluster = {"key_file": str(tmp_path / "kept.key")}
     desk = await start_desk(database=database, cluster=cluster)
     client = await desk.client()
@@ -415,8 +415,8 @@ async def test_a_replay_ends_the_family_whatever_else_is_wrong(desk: Any, client
     assert len(await desk.events("refresh_replay")) == 1
 
 
-async def test_i6_a_rotation_of_the_cluster_key_leaves_families_alone(start_desk: Any, tmp_path: Any) -> None:
-    sections = {"database": {"url": f"sqlite:///{tmp_path}/kept.db"}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
+async def test_i6_a_rotation_of_the_cluster_key_leaves_families_alone(start_desk: Any, fresh_database: Any, tmp_path: Any) -> None:
+    sections = {"database": {"url": fresh_database()}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
     desk = await start_desk(**sections)
     client = await desk.client()
     token = (await desk.tokens(client))["refresh_token"]

@@ -20,9 +20,9 @@ def sent(cookie: str) -> Any:
 
 
 @pytest.fixture
-def sections(tmp_path: Any) -> Any:
+def sections(fresh_database: Any, tmp_path: Any) -> Any:
     """Of a service that can start again."""
-    return {"database": {"url": f"sqlite:///{tmp_path}/kept.db"}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
+    return {"database": {"url": fresh_database()}, "cluster": {"key_file": str(tmp_path / "kept.key")}}
 
 
 async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_process(start_desk: Any, sections: Any) -> None:
