@@ -12,10 +12,10 @@ export UV_COMPILE_BYTECODE = 1
 unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 .DEFAULT_GOAL = help
-.PHONY: help run test test-faults mutants peers lint bench bench-peer docs lock clean
+.PHONY: help run test test-faults mutants peers lint bench bench-peer bench-instructions docs lock clean
 
 help:
-	@echo 'make run | test | test-faults | mutants | peers | lint | bench | bench-peer | docs | lock | clean'
+	@echo 'make run | test | test-faults | mutants | peers | lint | bench | bench-peer | bench-instructions | docs | lock | clean'
 
 run: $(UV)
 	@$(SYNC) --inexact --no-default-groups
@@ -57,6 +57,10 @@ bench: $(UV)
 
 bench-peer: $(NODE_BENCH)/node_modules/.package-lock.json
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" PYTHONPATH=tests .venv/bin/python -m bench.peer $(ARGS)
+
+bench-instructions: $(UV)
+	@$(SYNC) --all-groups
+	@PYTHONPATH=tests .venv/bin/python -m bench.instructions $(ARGS)
 
 docs: $(UV)
 	@$(SYNC) --all-groups

@@ -1,8 +1,10 @@
-"""`make bench`: prints a table and writes var/bench.json. It takes about four minutes and stops by itself.
+"""`make bench`: prints a table and writes var/bench.json. It takes about six minutes and stops by itself.
+`ARGS=--growth` measures PostgreSQL alone, on fresh tables and with a million rows in each, and writes var/bench-growth.json.
 
 Figures are medians of interleaved rounds; a ratio is CPU by the P-256 sign + verify of the same minute, so that machines compare.
 """
 
+import argparse
 import contextlib
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import msgspec
 from bench.inside import registry_rows, store_rows
 from bench.measure import Row
 from bench.orders import order_rows
+from bench.postgres import MILLION, postgres_rows
 from bench.process import memory_rows, shipped_ca, start_row
 from bench.sessions import session_rows
 from bench.tokens import token_rows
@@ -20,7 +23,7 @@ from bench.wrk import installed
 from rig.pebble import Pebble
 
 RESULT = Path("var/bench.json")
-
+GROWTH = Path("var/bench-growth.json")
 
 COLUMNS = (("CPU us/op", 12), ("op/s", 12), ("p50 ms", 10), ("p99 ms", 10), ("ref us", 9), ("ratio", 10))
 
@@ -51,11 +54,23 @@ def provider_rows(folder: Path) -> Iterator[Row]:
 
 def all_rows(folder: Path) -> Iterator[Row]:
     """Each as soon as it is known; rows whose rounds take turns are known together."""
-    for name, measured in (("server", server_rows), ("sessions", session_rows), ("provider", provider_rows)):
+    for name, measured in (
+        ("server", server_rows),
+        ("sessions", session_rows),
+        ("provider", provider_rows),
+        ("postgres", postgres_rows),
+    ):
         (folder / name).mkdir()
         yield from measured(folder / name)
     yield from registry_rows()
     yield from store_rows()
+
+
+def growth_rows(folder: Path) -> Iterator[Row]:
+    """PostgreSQL as it begins and as it has grown."""
+    for copies in (0, MILLION):
+        (folder / str(copies)).mkdir()
+        yield from postgres_rows(folder / str(copies), copies)
 
 
 def show(row: Row) -> None:
@@ -71,15 +86,18 @@ def show(row: Row) -> None:
 
 def main() -> None:
     """All rows, and the file of them."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--growth", action="store_true", help="PostgreSQL with a million rows in each table")
+    measured, result = (growth_rows, GROWTH) if parser.parse_args().growth else (all_rows, RESULT)
     rows = []
     print(" " * 52 + "".join(title.rjust(width) for title, width in COLUMNS), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for row in all_rows(Path(folder)):
+        for row in measured(Path(folder)):
             show(row)
             rows.append(row)
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
-    print(f"\nwritten to {RESULT}")
+    result.parent.mkdir(exist_ok=True)
+    result.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
+    print(f"\nwritten to {result}")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ class Client:
         self.session = session
         self.directory = directory
         self.responses = responses
+        self.pause = POLL_SECONDS
+        """Before it asks whether a challenge was decided."""
         self.key = ec.generate_private_key(ec.SECP256R1())
         numbers = self.key.public_key().public_numbers()
         self.jwk = {"kty": "EC", "crv": "P-256", "x": b64url(numbers.x.to_bytes(32)), "y": b64url(numbers.y.to_bytes(32))}
@@ -134,7 +136,7 @@ class Client:
         fetched = self.responses.expect(token, f"{token}.{self.thumbprint}")
         await self.post(challenge["url"], {})
         await asyncio.wait_for(fetched.wait(), TIMEOUT_SECONDS)
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(self.pause)
         await self._until_decided(url, "pending")
 
     async def _until_decided(self, url: str, waiting: str) -> dict[str, Any]:

@@ -71,10 +71,11 @@ class Ours:
     def refreshes(self) -> Workload:
         """Of families that a person began now."""
         login, person = self.logins["ES256"], Person(self.provider.issuer)
-        bodies = [REFRESH + self._signed_in(login, person) for _ in range(FAMILIES)]
+        bodies = [REFRESH + self.signed_in(login, person) for _ in range(FAMILIES)]
         return Workload(path="/token", expected='"id_token"', bodies=bodies, login=login, mode="follow")
 
-    def _signed_in(self, login: tuple[str, str], person: Person) -> str:
+    def signed_in(self, login: tuple[str, str], person: Person) -> str:
+        """The code flow; its refresh token."""
         asked = {"response_type": "code", "client_id": login[0], "redirect_uri": CALLBACK, "scope": "openid offline_access", "state": "s"}
         back = person.visit(f"{self.provider.issuer}/authorize?{urlencode(asked)}")
         code = dict(parse_qsl(urlsplit(back).query))["code"]

@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -43,6 +43,9 @@ class Server:
 
     def __init__(self, folder: Path, names: list[str], *, database: str | None = None) -> None:
         self.folder = folder
+        self.program: Sequence[str] = [str(Path(sys.executable).with_name("greatseal"))]
+        self.patience = 180.0
+        """Seconds until it has to be ready."""
         self.port = free_port()
         self.validation_port = free_port()
         self.configuration = folder / "greatseal.toml"
@@ -72,7 +75,7 @@ class Server:
     @contextlib.contextmanager
     def running(self, environ: Mapping[str, str] | None = None) -> "Iterator[subprocess.Popen[bytes]]":
         """From ready to stopped by SIGTERM, which must end it with 0. The output is in ``server.log``."""
-        command = [str(Path(sys.executable).with_name("greatseal")), "serve", "-c", str(self.configuration)]
+        command = [*self.program, "serve", "-c", str(self.configuration)]
         with (self.folder / "server.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env={**os.environ, **(environ or {})})
         with self._until_stopped(process):
@@ -104,7 +107,7 @@ class Server:
         return (self.folder / "server.log").read_text(errors="replace")
 
     def _wait_until_ready(self, process: "subprocess.Popen[bytes] | warm.Process") -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise RuntimeError(f"the server ended with {process.returncode}:\n{self.log()}")
@@ -113,4 +116,4 @@ class Server:
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 time.sleep(0.005)
-        raise RuntimeError(f"the server is not ready after 60 s:\n{self.log()}")
+        raise RuntimeError(f"the server is not ready after {self.patience:.0f} s:\n{self.log()}")

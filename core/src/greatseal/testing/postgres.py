@@ -6,10 +6,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -37,7 +38,8 @@ def absent(package: str) -> None:
 class Cluster:
     """A PostgreSQL on a Unix socket in a folder of its own, owned by the user postgres when we are root."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
+    def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._settings = {**SETTINGS, **settings}
         self._binaries = binaries
         self._folder = folder
         self._numbers = count(1)
@@ -52,7 +54,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start and wait until it answers."""
-        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        settings = [f"-c{name}={value}" for name, value in self._settings.items()]
         command = [*self._command("postgres"), "-D", str(self._folder / "data"), "-k", str(self._folder), *settings]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")  # noqa: S603
