@@ -115,6 +115,19 @@ async def test_f10_what_fails_of_a_group_is_undone_alone(database, together):
     assert (await database.read(lambda tx: tx.one(EVENTS))).many == 1
 
 
+@pytest.mark.parametrize(("detail", "error"), [("\ud800", "UnicodeEncodeError"), ("\0", "DataError")])
+async def test_f10_a_refusal_whose_event_cannot_be_written_fails_alone(database, together, detail, error):
+    def refuse(tx):
+        write_entry(tx, "refused")
+        raise Refuse(BadRequest("no"), [AuditEvent(event_type="refused", service="ca", detail=detail)])
+
+    answers = await together(lambda tx: write_entry(tx, "first"), refuse, lambda tx: write_entry(tx, "last"))
+
+    assert answers[::2] == ["first", "last"]
+    assert error in [kind.__name__ for kind in type(answers[1]).__mro__]
+    assert await names(database) == ["first", "last"]
+
+
 async def test_f10_a_group_that_lost_against_another_is_repeated_each_alone(database, together, url):
     await database.write(lambda tx: tx.run(OPEN, name="a"))
     runs = []

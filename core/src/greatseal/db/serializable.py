@@ -135,14 +135,24 @@ class Sessions:
             # What it read is only true once this commits: a refusal is not to stand on a state that never was.
             pipeline.execute("ROLLBACK TO call")
             if isinstance(refused, Refuse):
-                self._writing(pipeline).audit_all(refused.audit)
-                refused = refused.problem
+                refused = self._told(pipeline, refused)
             pipeline.settle()
             call.fail(refused)
         if time.monotonic() - began > LONG:
             self._long.add(code_of(call.fn))
         elif self._long:
             self._long.discard(code_of(call.fn))
+
+    def _told(self, pipeline: Pipeline, refusal: Refuse) -> BaseException:
+        """Write the events of a refusal; what the caller gets. Raises what the database said."""
+        try:
+            self._writing(pipeline).audit_all(refusal.audit)
+        except psycopg.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above: an event that is no row is this caller's alone
+            pipeline.execute("ROLLBACK TO call")
+            return error
+        return refusal.problem
 
     def _writing(self, pipeline: Pipeline) -> Writing:
         return Writing(pipeline.execute, self._statements, self._clock.now(), self._node_id)
