@@ -232,6 +232,31 @@ def remember(consents: Any, tx: Any, family: Any) -> None:
     consents._remember(tx, order)
 
 
+@pytest.mark.parametrize("ends", ["client", "consent"])
+async def test_a_code_that_ends_while_it_is_redeemed_gives_nothing(both_desks: Any, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    desk = both_desks
+    client = await desk.client()
+    code = await desk.code(client)
+    consents = desk.provider.front._authorize.consents
+    order = SimpleNamespace(client_id=client.client_id, subject=ALICE, scopes='["openid","offline_access"]')
+    await desk.host.db.write(lambda tx: remember(consents, tx, order))
+
+    async def end(question: Any) -> Any:
+        if ends == "client":
+            await desk.provider.clients.delete(client.client_id, by="root")
+        else:
+            await consents.withdraw(ALICE, client.client_id)
+        return question.scopes
+
+    monkeypatch.setattr(desk.check, "check", end)
+    with unfollowed():
+        answer = await desk.redeem(client, code)
+
+    assert (answer.status, answer.error) == (400, "invalid_grant")
+    await followed(desk)
+    assert not await desk.families()
+
+
 async def test_a_session_leaves_what_may_outlive_it(desk: Any, client: Any) -> None:
     await desk.session("s-1")
     await open_families(desk, client.client_id, 500, authentication=Authentication(auth_time=0, amr=("pwd",), acr=None, session_id="s-1"))

@@ -12,6 +12,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.settings import TokenSettings
+from greatseal_idp.token.endings import CODE_IS_OVER
 
 KIND = "ac"
 
@@ -19,7 +20,7 @@ _NEW = t.code.insert().values({column.name: param(column.name) for column in t.c
 _BY_DIGEST = select(t.code).where(t.code.c.digest == param("code"))
 _CONSUME = (
     update(t.code)
-    .where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None), t.code.c.expires_at > param("moment"))
+    .where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None), t.code.c.expires_at > param("moment"), ~CODE_IS_OVER)
     .values(used_at=param("moment"))
 )
 _CLIENTS_OF = select(t.session.c.clients).where(t.session.c.id == param("session"))
@@ -110,7 +111,7 @@ class Codes:
         )
 
     def consume(self, tx: Tx, digest: bytes) -> bool:
-        """Use the code up; False when it is unknown, expired or used."""
+        """Use the code up; False when it is unknown, expired, used or over."""
         return tx.count(_CONSUME, code=digest, moment=tx.now) == 1
 
 

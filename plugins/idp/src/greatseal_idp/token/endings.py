@@ -91,6 +91,14 @@ IS_OVER = exists().where(
 """Of a row of ``idp_family``: an ending covers it, whether or not the row says so by now."""
 
 
+CODE_IS_OVER = exists().where(
+    or_(t.ending.c.kind == "client", t.ending.c.kind == "consent"),
+    *(or_(t.ending.c[name].is_(None), t.ending.c[name] == t.code.c[name]) for name in ("client_id", "subject")),
+    t.ending.c.up_to >= t.code.c.created_at,
+)
+"""Of a row of ``idp_code``: as :data:`IS_OVER`."""
+
+
 class OfFamily(Protocol):
     """What tells whether a family is over: its row or its grant."""
 
