@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import stat
 
 import msgspec
@@ -355,6 +356,24 @@ async def test_bad_usage_is_exit_code_2_and_nothing_is_sent(ctl, wrong):
     result = await ctl.run("clients", "create", *wrong)
 
     assert (result.exit_code, ctl.seen) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "example"),
+    [
+        ("consent=implicit", "'consent=\"implicit\"'"),  # what a shell leaves of consent="implicit"
+        ("consent", "'consent=\"text\"'"),
+        ("client_name=it's", "'client_name=\"it'\"'\"'s\"'"),
+    ],
+)
+async def test_a_value_that_is_no_json_is_shown_as_the_shell_needs_it(ctl, given, example):
+    await ctl.login()
+
+    result = await ctl.run("clients", "create", "--set", given)
+
+    assert result.stderr == f"greatseal: --set {given}: expected FIELD=JSON, for example --set {example}\n"
+    (_, taken) = shlex.split(f"--set {example}")
+    assert json.loads(taken.partition("=")[2])
 
 
 @pytest.mark.parametrize("command", [["create", "--name", "New"], ["update", "c1", "--name", "New"]])

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -130,7 +131,8 @@ def body_of(
         except ValueError:
             equals = ""
         if not equals:
-            raise CtlProblem(f"--set {text}: expected FIELD=JSON", code=2)
+            example = f"{name or 'FIELD'}={json.dumps(value or 'text')}"
+            raise CtlProblem(f"--set {text}: expected FIELD=JSON, for example --set {shlex.quote(example)}", code=2)
     return {**body, **dict.fromkeys(clear)}
 
 
