@@ -72,6 +72,15 @@ def test_a_bundle_that_is_none_names_its_distribution(site):
     assert three == twice
 
 
+def test_a_plugin_of_a_bundle_that_is_not_installed_is_told_of_the_bundle(site):
+    install(site, "greatseal-good-one", GOOD)
+    install(site, "greatseal-pair", "Plugin = ('good-one', 'gone')\n", feature="pair", group="greatseal.sets")
+
+    assert problems({"plugins": {"sets": ["pair"]}}) == [
+        "[plugins] sets: 'pair' brings 'gone', which is not installed; install greatseal-gone"
+    ]
+
+
 def test_a_plugin_that_is_planned_is_called_so(site):
     assert problems({"plugins": {"enabled": ["pam"]}}) == ["[plugins] enabled: 'pam' is planned, not built yet; take the name out"]
 

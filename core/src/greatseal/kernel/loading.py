@@ -45,7 +45,7 @@ def features_of(enabled: Sequence[str], sets: Sequence[str]) -> tuple[list[str],
     """The features that names and bundles ask for, in order and once each, and what is wrong with them."""
     problems: list[str] = []
     wanted: list[str] = []
-    bundles = _points(SETS) if sets else {}
+    bundles, known = (_points(SETS), installed()) if sets else ({}, {})
     for name in sets:
         if name not in bundles:
             hint = _nearest(name, list(bundles), f"greatseal-bundle-{name}")
@@ -54,7 +54,9 @@ def features_of(enabled: Sequence[str], sets: Sequence[str]) -> tuple[list[str],
             problems.append(f"bundle {_twice(name, bundles[name])}")
         else:
             features, wrong = _features(bundles[name][0])
-            wanted += features
+            absent = [one for one in features if one not in known]
+            problems += [f"[plugins] sets: {name!r} brings {one!r}, which is not installed; install greatseal-{one}" for one in absent]
+            wanted += [one for one in features if one in known]
             problems += wrong
     for key, names in (("enabled", enabled), ("sets", sets)):
         counted = [(name, count) for name, count in Counter(names).items() if count > 1]
