@@ -147,6 +147,7 @@ def test_a_file_that_everybody_reads_stops_the_start(path):
     [
         ("[[user]]\nusername = 'a b'\n", "expected 1 to 64"),
         ("[[user]]\nusername = 'a'\n[[user]]\nusername = 'a'\n", "2 times"),
+        ("[[user]]\nusername = 'ann'\n[[user]]\nusername = 'Ann'\n", "users 'ann' and 'Ann' differ in case alone"),
         ("[[user]]\nusername = 'a'\npassword = 'plain'\n", "no Argon2id hash"),
         ("[[user]]\nusername = 'a'\nemail = 'a'\n", "expected one '@'"),
         ("[[user]]\nusername = 'a'\nshell = '/bin/sh'\n", "shell"),

@@ -69,6 +69,7 @@ def read(text: bytes) -> People:
         raise ValueError(str(error)) from None
     for kind, names in (("user", [one.username for one in document.user]), ("group", [one.name for one in document.group])):
         _check_names(kind, names)
+    _check_case([user.username for user in document.user])
     for user in document.user:
         _check(user)
     groups = {group.name: group for group in document.group}
@@ -105,6 +106,15 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
             raise ValueError(f"{kind} {name!r}: expected 1 to 64 of letters, digits, '.', '_' and '-', not beginning with '.' or '-'")
         if count > 1:
             raise ValueError(f"{kind} {name!r} stands there {count} times")
+
+
+def _check_case(usernames: Sequence[str]) -> None:
+    """Two people whose names differ in case alone would share the count of their wrong passwords, and one's success clears it."""
+    others: dict[str, str] = {}
+    for name in usernames:
+        other = others.setdefault(name.lower(), name)
+        if other != name:
+            raise ValueError(f"users {other!r} and {name!r} differ in case alone; rename one")
 
 
 def _check(user: FileUser) -> None:
