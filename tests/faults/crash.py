@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 from faults.forked import Forked
-from system.acme_client import AcmeClient, Answer, Responder, csr_for
+from rig.acme import AcmeClient, Answer, Responder, csr_for
 
 RETRIED = (aiohttp.ClientError, ConnectionError)
 

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from faults.crash import Crashing, Ledger, Subscriber, subscribers
 from faults.invariants import check, check_answers, settled, signed
+from rig.acme import Answer, Responder, csr_for, eventually
 from rig.server import Server
-from system.acme_client import Answer, Responder, csr_for, eventually
 
 READY = 8
 FAILING = [f"{point}:{failure}:{hit}" for point in ("db.begun", "db.commit") for failure in ("enospc", "eio") for hit in (1, 6, 15)]

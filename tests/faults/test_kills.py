@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faults.crash import Crashing, Ledger, subscribers
 from faults.invariants import check, check_answers
-from system.acme_client import Responder
+from rig.acme import Responder
 
 POINTS = (
     "acme.challenge.accepted",

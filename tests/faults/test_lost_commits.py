@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from system.acme_client import acme_site, csr_for, eventually
+from rig.acme import acme_site, csr_for, eventually
 
 from greatseal.api.problems import Unavailable, Uncertain
 

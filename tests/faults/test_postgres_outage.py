@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from faults.crash import Crashing, Ledger, subscribers
 from faults.invariants import check, check_answers, settled
-from system.acme_client import AcmeClient, Responder, eventually
+from rig.acme import AcmeClient, Responder, eventually
 
 from greatseal.testing.postgres import Cluster, absent, find_binaries
 

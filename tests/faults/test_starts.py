@@ -9,7 +9,7 @@ from cryptography import x509
 from faults.crash import Crashing, Ledger, Subscriber, subscribers
 from faults.invariants import check, check_answers, rows_of, settled
 from faults.test_kills import ALL
-from system.acme_client import AcmeClient, Responder, csr_for, eventually
+from rig.acme import AcmeClient, Responder, csr_for, eventually
 
 STARTING = (
     "migration.statement",

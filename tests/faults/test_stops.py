@@ -7,7 +7,7 @@ import time
 import pytest
 from faults.crash import Crashing, Ledger, subscribers
 from faults.invariants import check, check_answers, rows_of
-from system.acme_client import Responder
+from rig.acme import Responder
 
 ROUNDS = 20
 STOP_SECONDS = 15.0

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from system.acme_client import AcmeClient, acme_site, b64url, compact
+from rig.acme import AcmeClient, acme_site, b64url, compact
 
 COUNT = 10_000
 LIMIT_SECONDS = 0.1

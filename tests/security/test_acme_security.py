@@ -11,8 +11,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from rig.acme import Key, Site, acme_site, b64url, compact, csr_for, eventually
 from sqlalchemy import func, select
-from system.acme_client import Key, Site, acme_site, b64url, compact, csr_for, eventually
 from system.acme_validators import installed
 from system.test_acme_validation import answered
 
@@ -211,13 +211,7 @@ async def test_s113_before_ready_after_valid_and_with_anothers_names(site):
     assert [one.status for one in (early, late)] == [403, 403]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "a.localhost.", "bücher.localhost", "*.*.x.localhost", "*y.localhost", "single", "192.0.2.1", f"{'a' * 64}.localhost",
-        "*.a.localhost", "a b.localhost", "a_b.localhost", "", "*", "a..localhost", "-a.localhost", "xn--zzzz.localhost",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value", ["bücher.localhost", "*.a.localhost", "192.0.2.1", ""])
 async def test_s114_names_that_break_a_rule(site, value):
     client = await site.client()
 

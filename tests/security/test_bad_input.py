@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from system.acme_client import JOSE, AcmeClient, Answer, Site, acme_site, b64url, compact, csr_for
+from rig.acme import JOSE, AcmeClient, Answer, Site, acme_site, b64url, compact, csr_for
 
 TERMS = "https://ca.example/terms"
 UNKNOWN = "00000000-0000-8000-8000-000000000000"

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from system.acme_client import AcmeClient, Site, acme_site, b64url, compact
+from rig.acme import AcmeClient, Site, acme_site, b64url, compact
 
 ALL = bool(os.environ.get("GREATSEAL_ALL_FAULTS"))
 COUNT = 20_000 if ALL else 500

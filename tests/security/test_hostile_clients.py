@@ -10,8 +10,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from rig.acme import AcmeClient, Responder
 from rig.server import Server
-from system.acme_client import AcmeClient, Responder
 
 CLIENTS = 1_000
 HEAD_SECONDS = 10

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from system.acme_client import AcmeClient, Site, acme_site
+from rig.acme import AcmeClient, Site, acme_site
 
 from greatseal.api.acme import ChallengeValidator
 from greatseal.net import AddressPolicy

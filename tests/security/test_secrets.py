@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import AttributeOID
 from rig import warm
+from rig.acme import AcmeClient, Answer, Key, b64url, compact
 from rig.server import Server
-from system.acme_client import AcmeClient, Answer, Key, b64url, compact
 
 PLACES = ("environment", "authorization", "cookie", "query", "payload", "broken-json", "signature", "challenge-password", "database", "key")
 MARKS = {place: f"MARK-{place}-9f8e7d" for place in PLACES}

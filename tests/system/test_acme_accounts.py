@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from system.acme_client import Key, Site, acme_site, csr_for
+from rig.acme import Key, Site, acme_site, csr_for
 
 from greatseal.api.acme import AccountBinding, Binding, BindingRequest, Unauthorized
 from greatseal.api.services import ACCOUNTS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from system.acme_client import Site, acme_site
+from rig.acme import Site, acme_site
 
 from greatseal.clock import FakeClock
 from greatseal.handles import NodeHandles

@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from rig.acme import Site, acme_site, csr_for
 from sqlalchemy import select
-from system.acme_client import Site, acme_site, csr_for
 from system.acme_validators import installed
 
 from greatseal.api.issuance import Issuer

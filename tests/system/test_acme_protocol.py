@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 
 import pytest
-from system.acme_client import JOSE, Site, acme_site, b64url, compact, csr_for
+from rig.acme import JOSE, Site, acme_site, b64url, compact, csr_for
 
 from greatseal.api.problems import StartProblem
 

@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from system.acme_client import acme_site
+from rig.acme import acme_site
 from system.acme_validators import installed
 
 from greatseal.clock import FakeClock

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, closing
 import aiohttp
 import pytest
 from cryptography import x509
+from rig.acme import Responder, Site, acme_site, b64url, csr_for, eventually
 from sqlalchemy import select
-from system.acme_client import Responder, Site, acme_site, b64url, csr_for, eventually
 from system.acme_validators import Gate, installed
 
 from greatseal.api.services import CHALLENGES

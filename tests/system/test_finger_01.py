@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from system.acme_client import AcmeClient, Site, acme_site
+from rig.acme import AcmeClient, Site, acme_site
 
 from greatseal.testing.plugin import StartService
 

@@ -13,6 +13,7 @@ from joserfc.jwk import import_key
 from jwcrypto import jwk as jwcrypto_jwk
 from jwcrypto import jws as jwcrypto_jws
 
+from greatseal.jose import compact
 from greatseal.jose.algorithms import ALGORITHMS, BadJws, BadSignature, KeyMismatch, UnknownAlgorithm, fits, verify
 from greatseal.jose.compact import b64url_decode, b64url_encode, parse_compact, parse_flattened, read_flattened, sign_compact
 from greatseal.jose.jwk import jwk_of
@@ -229,11 +230,11 @@ def test_s044_a_header_with_more_than_one_meaning_is_refused(private_key, header
         "a.b.c.d",
     ],
 )
-def test_s048_what_is_no_jws_is_refused_quickly(token):
-    started = time.process_time()
+def test_s048_what_is_no_jws_is_refused_quickly(token, monkeypatch):
+    monkeypatch.setattr(compact, "b64url_decode", lambda part: pytest.fail(f"{part} was decoded"))
+
     with pytest.raises(BadJws, match="three parts"):
         parse_compact(token)
-    assert time.process_time() - started < 0.05
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A small ACME client of our own for tests: fast, and able to do everything wrong that a test wants done wrong."""
+"""A small ACME client of our own, and the web server that answers its challenges: able to do everything wrong that a test wants."""
 
 import asyncio
 import base64
@@ -29,6 +29,12 @@ def b64url(value: bytes) -> str:
 
 def compact(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def raw(signature: bytes) -> bytes:
+    """A P-256 signature as JWS has it (RFC 7518 s3.4)."""
+    r, s = decode_dss_signature(signature)
+    return r.to_bytes(32) + s.to_bytes(32)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -70,8 +76,7 @@ class Key:
         self.thumbprint = b64url(sha256(compact(self.jwk)).digest())
 
     def sign(self, message: bytes) -> bytes:
-        r, s = decode_dss_signature(self.private.sign(message, ec.ECDSA(hashes.SHA256())))
-        return r.to_bytes(32) + s.to_bytes(32)
+        return raw(self.private.sign(message, ec.ECDSA(hashes.SHA256())))
 
 
 class Responder(dict[str, str]):
@@ -82,18 +87,22 @@ class Responder(dict[str, str]):
         self.asked: dict[str, int] = {}
         self.port = 0
 
+    def note(self, token: str) -> None:
+        """It was asked for."""
+        self.asked[token] = self.asked.get(token, 0) + 1
+
     @asynccontextmanager
-    async def served(self) -> AsyncIterator["Responder"]:
+    async def served(self, port: int = 0) -> AsyncIterator["Responder"]:
         async def respond(request: web.Request) -> web.Response:
             token = request.match_info["token"]
-            self.asked[token] = self.asked.get(token, 0) + 1
+            self.note(token)
             return web.Response(text=self[token]) if token in self else web.Response(status=404)
 
         app = web.Application()
         app.router.add_get("/.well-known/acme-challenge/{token}", respond)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         self.port = runner.addresses[0][1]
         try:
