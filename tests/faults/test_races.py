@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 from faults.test_kills import ALL
-from security.idp_desk import Answer, Desk, open_desk
+from security.idp_desk import Desk, open_desk
 from security.idp_places import P256, TOO_OFTEN, Place, assertion_of, present
 
 from greatseal.clock import SystemClock
+from greatseal.testing.desk import Answer, told
 
 TWO, FIFTY = 2, 50
 SPREAD = {TWO: 36, FIFTY: 4}
@@ -105,7 +106,7 @@ class Races:
             lambda lost: lost.outcome == (400, "invalid_request_uri"),
         )
 
-        assert (await self.desk.redeem(won.members["code"])).status == 200
+        assert (await self.desk.redeem(told(won)["code"])).status == 200
 
     async def consent(self, many: int) -> None:
         """An approval gives one code."""
@@ -114,7 +115,7 @@ class Races:
 
         won = one_of(await at_once(many, lambda: self.desk.approve(self.ann, fields)), lambda lost: lost.status == 404)
 
-        assert (await self.desk.redeem(won.members["code"], by=self.asking)).status == 200
+        assert (await self.desk.redeem(told(won)["code"], by=self.asking)).status == 200
 
     async def assertion(self, many: int) -> None:
         """RFC 7523 s3: a jti proves the client once. The assertion is good on the clock ahead and on the clock behind."""
@@ -151,7 +152,7 @@ async def races(folder: Path, database: str, clock: Swaying, **tokens: int) -> A
     sections = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
     async with open_desk(folder, "client-auth-jwt", "resolver", clock=clock, **sections) as desk:
         asking = await desk.registered(consent="explicit")
-        yield Races(desk, await desk.login("ann"), asking, await assertion_of(desk, "ES256", P256))
+        yield Races(desk, await desk.cookie("ann"), asking, await assertion_of(desk, "ES256", P256))
 
 
 async def compete(folder: Path, database: str, rounds: dict[int, int]) -> str:

@@ -12,7 +12,6 @@ import random
 import re
 import secrets
 import time
-from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,11 +21,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import aiohttp
 import pytest
 from faults.identity import Identity, Reply, Visitor
 from faults.invariants import Ask, rows_of
 from faults.test_kills import ALL, KILLS
+
+from greatseal.testing.desk import CHALLENGE, VERIFIER, forgetful
 
 POINTS = ("idp.code.redeemed", "idp.refresh.rotated", "db.commit", "db.committed")
 OFTEN = {point: 3 for point in POINTS if point.startswith("db.")}
@@ -38,8 +38,6 @@ GRACES = (0, 10)
 PARTIES = 4
 PLUGINS = {"enabled": ["idp", "users-file"]}
 CALLBACK = "https://rp.example/callback"
-VERIFIER = "correct-horse-battery-staple-correct-horse-battery"
-CHALLENGE = urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 
 
 class Grant:
@@ -243,7 +241,7 @@ async def test_f03_two_hundred_kills_around_tokens_at_each_point(database_url, t
 async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
     """Carry out the plan with each grace under load, and check the invariants."""
     service, ledger = Identity(folder, database, plugins=PLUGINS, tokens={"code_ttl": 600, "par_ttl": 600}), Ledger()
-    async with service.warm(), aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+    async with service.warm(), forgetful() as http:
         visitor = Visitor(service, http)
         assert await service.start()
         await visitor.login()

@@ -1,90 +1,40 @@
 """The identity provider as an attacker meets it: requests that carry what a test says and nothing else."""
 
-import hashlib
-import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 import aiohttp
-import msgspec
 from rig.people import write_users
-from yarl import URL
 
 from greatseal.clock import SystemClock
 from greatseal.testing import FakeClock
+from greatseal.testing import desk as testing
+from greatseal.testing.desk import CALLBACK, CHALLENGE, VERIFIER, Answer, forgetful, hidden_fields, told
 from greatseal.testing.service import Service, document, serve
 
 PASSWORD = "correct horse battery"
 SECRET = "s" * 43
-CALLBACK = "https://app.example/callback"
-VERIFIER = "correct-horse-battery-staple-correct-horse-battery"
-CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 PARALLEL = 50
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A response, read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    cookies: tuple[str, ...]
-    text: str
-
-    @property
-    def json(self) -> Any:
-        return msgspec.json.decode(self.text)
-
-    @property
-    def outcome(self) -> tuple[int, str]:
-        """What a program learns from a refusal."""
-        return self.status, self.json.get("error", "")
-
-    @property
-    def location(self) -> str:
-        return self.headers["Location"]
-
-    @property
-    def members(self) -> dict[str, str]:
-        """The authorization response of a redirect to the application."""
-        assert self.location.startswith(CALLBACK), self.location
-        pairs = parse_qsl(urlsplit(self.location).query, strict_parsing=True)
-        assert len(dict(pairs)) == len(pairs)
-        return dict(pairs)
-
-    @property
-    def shown(self) -> bool:
-        """Refused here, and nobody is sent anywhere."""
-        return 400 <= self.status < 500 and "Location" not in self.headers
-
-
-class Desk:
+class Desk(testing.Desk):
     """The server, a client, and the steps of its flows. ``by`` is another client that takes a step."""
 
     def __init__(self, service: Service, http: aiohttp.ClientSession, clock: FakeClock, folder: Path) -> None:
-        self.service = service
+        super().__init__(service, http)
         self.folder = folder
-        self.url = service.url
         self.clock = clock
-        self._http = http
         self.admin = ""
         self.client: dict[str, Any] = {}
 
-    async def ask(self, method: str, path: str, *, cookie: str = "", headers: Mapping[str, str] | None = None, **body: Any) -> Answer:
-        sent = {**({"Cookie": cookie} if cookie else {}), **(headers or {})}
-        url = URL(self.url + path, encoded=True)
-        async with self._http.request(method, url, headers=sent, allow_redirects=False, **body) as response:
-            cookies = tuple(response.headers.getall("Set-Cookie", ()))
-            return Answer(response.status, response.headers, cookies, await response.text())
-
-    async def login(self, username: str) -> str:
-        answer = await self.ask("POST", "/api/auth/login", json={"username": username, "password": PASSWORD})
-        return next(one.partition(";")[0] for one in answer.cookies if "session" in one)
+    async def cookie(self, username: str) -> str:
+        """Of a new session."""
+        return (await self.login(username, PASSWORD)).cookie
 
     async def register(self, **fields: Any) -> Answer:
         body = {
@@ -128,13 +78,13 @@ class Desk:
     async def push(self, *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
         client = by or self.client
         form = dict(parse_qsl(self.query(**{"client_id": client["client_id"], **changes})))
-        return await self.post("/par", form, by=client, headers=headers)
+        return await self.form("/par", form, by=client, headers=headers)
 
     async def consent(self, cookie: str, **changes: str | None) -> tuple[Answer, dict[str, str]]:
         """The consent page of a request, and the hidden fields of its form."""
         asked = await self.authorize(cookie, **changes)
         page = await self.ask("GET", asked.location, cookie=cookie, headers=BROWSER)
-        return page, hidden(page)
+        return page, hidden_fields(page)
 
     async def approve(self, cookie: str, fields: Mapping[str, str]) -> Answer:
         return await self.ask("POST", "/api/auth/consent", cookie=cookie, data={**fields, "decision": "approve"})
@@ -144,10 +94,10 @@ class Desk:
         asked = await self.authorize(cookie, **changes)
         if asked.location.startswith("/api/auth/consent"):
             page = await self.ask("GET", asked.location, cookie=cookie, headers=BROWSER)
-            asked = await self.approve(cookie, hidden(page))
-        return asked.members["code"]
+            asked = await self.approve(cookie, hidden_fields(page))
+        return told(asked)["code"]
 
-    async def post(
+    async def form(
         self, path: str, form: Mapping[str, str | None], *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """A form of a client that proves itself."""
@@ -160,10 +110,10 @@ class Desk:
 
     async def redeem(self, code: str, *, by: Mapping[str, Any] | None = None, **changes: str | None) -> Answer:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER, **changes}
-        return await self.post("/token", form, by=by)
+        return await self.form("/token", form, by=by)
 
     async def refresh(self, token: str, *, by: Mapping[str, Any] | None = None, **changes: str | None) -> Answer:
-        return await self.post("/token", {"grant_type": "refresh_token", "refresh_token": token, **changes}, by=by)
+        return await self.form("/token", {"grant_type": "refresh_token", "refresh_token": token, **changes}, by=by)
 
     async def tokens(self, cookie: str, **changes: str | None) -> dict[str, Any]:
         """What a fresh code gives."""
@@ -173,10 +123,7 @@ class Desk:
         return tokens
 
     async def introspect(self, token: str, *, by: Mapping[str, Any] | None = None) -> Any:
-        return (await self.post("/introspect", {"token": token}, by=by)).json
-
-    async def userinfo(self, token: str) -> Answer:
-        return await self.ask("GET", "/userinfo", headers=bearer(token))
+        return (await self.form("/introspect", {"token": token}, by=by)).json
 
     @property
     def credentials(self) -> dict[str, str]:
@@ -192,15 +139,6 @@ def credentials_of(client: Mapping[str, Any], secret: str = SECRET) -> dict[str,
     return {"Authorization": "Basic " + b64encode(f"{client['client_id']}:{secret}".encode()).decode()}
 
 
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-def hidden(page: Answer) -> dict[str, str]:
-    """The hidden fields of a page's form."""
-    return {name: unescape(value) for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.text)}
-
-
 @asynccontextmanager
 async def open_desk(folder: Path, *features: str, shown: str | None = None, clock: Any = None, **sections: Any) -> AsyncIterator[Desk]:
     """A running provider with ann, ben and an administrator, whose names are ``shown``. Its clock moves when a test says so."""
@@ -211,8 +149,8 @@ async def open_desk(folder: Path, *features: str, shown: str | None = None, cloc
         whole[name] = {**whole.get(name, {}), **section}
     clock = clock or FakeClock(SystemClock().now())
     config = document(folder, ["idp", "users-file", *features], **whole)
-    async with serve(config, clock=clock) as service, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+    async with serve(config, clock=clock) as service, forgetful() as http:
         desk = Desk(service, http, clock, folder)
-        desk.admin = await desk.login("admin")
+        desk.admin = await desk.cookie("admin")
         desk.client = await desk.registered()
         yield desk

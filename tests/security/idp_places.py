@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
-from security.idp_desk import Answer, Desk
+from security.idp_desk import Desk
 
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode
 from greatseal.jose.jwk import jwk_of, public_key
+from greatseal.testing.desk import Answer
 
 P256 = ec.generate_private_key(ec.SECP256R1())
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -48,7 +49,7 @@ def without_none(members: dict[str, Any]) -> dict[str, Any]:
 
 
 async def places_of(desk: Desk) -> dict[str, Place]:
-    ann = await desk.login("ann")
+    ann = await desk.cookie("ann")
     tokens, client_id = await desk.tokens(ann), desk.client["client_id"]
     signer = next(one for alg, one in desk.provider.signing._signers() if alg == "ES256")
     ours = [public_key(jwk) for jwk in (await desk.ask("GET", "/jwks")).json["keys"]]

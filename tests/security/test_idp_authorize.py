@@ -10,7 +10,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 import msgspec
 import pytest
 import pytest_asyncio
-from security.idp_desk import BROWSER, PARALLEL, PASSWORD, Answer, Desk, hidden, open_desk
+from security.idp_desk import BROWSER, PARALLEL, PASSWORD, Desk, open_desk
+
+from greatseal.testing.desk import Answer, hidden_fields, told
 
 XSS = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 TEMPLATE = "{{7919*7907}}{% if 1 %}{{''.__class__}}{% endif %}${7919*7907}#{7919*7907}"
@@ -34,7 +36,7 @@ async def desk(provider: Desk) -> Desk:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def ann(desk) -> str:
-    return await desk.login("ann")
+    return await desk.cookie("ann")
 
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri", "scope", "state", "response_type", "prompt"])
@@ -64,13 +66,13 @@ async def test_s009_b21_idp_358_an_unknown_client_is_never_redirected(desk, ann,
 
 @pytest.mark.parametrize("response_type", ["token", "id_token token", "none", "token code", "code token", "CODE", "code ", "x" * 2000])
 async def test_s010_b9_the_only_response_type_is_code(desk, ann, response_type):
-    assert (await desk.authorize(ann, response_type=response_type)).members["error"] == "unsupported_response_type"
+    assert told(await desk.authorize(ann, response_type=response_type))["error"] == "unsupported_response_type"
 
 
 async def test_s011_scopes_are_cut_to_the_clients(desk, ann):
-    assert (await desk.authorize(ann, scope="phone groups")).members["error"] == "invalid_scope"
+    assert told(await desk.authorize(ann, scope="phone groups"))["error"] == "invalid_scope"
     for scope in ('openid "', "openid \x00", "openid\n", "openid é", "\\"):
-        assert (await desk.authorize(ann, scope=scope)).members["error"] == "invalid_scope"
+        assert told(await desk.authorize(ann, scope=scope))["error"] == "invalid_scope"
     code = await desk.code(ann, scope="openid groups directory.read profile")
     assert (await desk.redeem(code)).json["scope"] == "openid profile"
 
@@ -80,14 +82,14 @@ async def test_s012_scopes_reduced_between_page_and_approval(desk, ann):
     put = f"/api/admin/clients/{desk.client['client_id']}"
     assert (await desk.ask("PUT", put, cookie=desk.admin, json={"scopes": ["openid", "email"]})).status == 200
 
-    code = (await desk.approve(ann, fields)).members["code"]
+    code = told(await desk.approve(ann, fields))["code"]
 
     assert (await desk.redeem(code)).json["scope"] == "openid email"
 
 
 async def test_s013_a_consent_is_bound_to_its_session_and_answered_once(desk, ann):
     _, fields = await desk.consent(ann, scope="openid")
-    ben = await desk.login("ben")
+    ben = await desk.cookie("ben")
     form_of_ben = {"consent_id": fields["consent_id"], "decision": "approve"}
 
     assert (await desk.approve(ben, fields)).status == 403  # the form's token is of another session
@@ -97,7 +99,7 @@ async def test_s013_a_consent_is_bound_to_its_session_and_answered_once(desk, an
     answers = await asyncio.gather(*(desk.approve(ann, forged) for _ in range(PARALLEL)))
     won = [answer for answer in answers if answer.status == 303]
     assert len(won) == 1
-    assert (await desk.redeem(won[0].members["code"])).json["scope"] == "openid"
+    assert (await desk.redeem(told(won[0])["code"])).json["scope"] == "openid"
 
 
 async def answers_of_authorize(desk: Desk, ann: str) -> list[Answer]:
@@ -146,7 +148,7 @@ async def test_s016_b20_iss_is_the_issuer_of_the_metadata_in_every_response(desk
 
     for changes in ({}, {"scope": "phone"}, {"response_type": "token"}, {"prompt": "none login"}, {"code_challenge_method": "plain"}):
         answer = await desk.authorize(ann, **changes)
-        assert answer.members["iss"] == metadata["issuer"] == desk.url
+        assert told(answer)["iss"] == metadata["issuer"] == desk.url
     assert metadata["issuer"] in (await desk.authorize(ann, response_mode="form_post")).text
 
 
@@ -155,7 +157,7 @@ async def test_s017_b4_no_307_or_308_after_credentials(desk, ann):
     page = await desk.ask("GET", asked.location, headers=BROWSER)
     cookie = page.cookies[0].partition(";")[0]
 
-    signed_in = await desk.ask("POST", "/login", data={**hidden(page), "username": "ann", "password": PASSWORD}, cookie=cookie)
+    signed_in = await desk.ask("POST", "/login", data={**hidden_fields(page), "username": "ann", "password": PASSWORD}, cookie=cookie)
     _, fields = await desk.consent(ann)
     approved = await desk.approve(ann, fields)
     posted = await desk.ask("POST", "/authorize", data=dict(parse_qsl(desk.query())), cookie=ann)
@@ -175,15 +177,15 @@ async def test_s018_b3_no_parameter_chooses_another_place(desk, ann, url):
 
 async def test_s019_prompt_none_max_age_and_hints(desk, ann):
     tokens = (await desk.redeem(await desk.code(ann))).json
-    ben = await desk.login("ben")
+    ben = await desk.cookie("ben")
     desk.clock.advance(1)
 
-    assert (await desk.authorize(prompt="none")).members["error"] == "login_required"
+    assert told(await desk.authorize(prompt="none"))["error"] == "login_required"
     assert (await desk.authorize(ann, max_age="0")).location.startswith("/ui/auth/login")
-    assert (await desk.authorize(ann, max_age="0", prompt="none")).members["error"] == "login_required"
-    assert (await desk.authorize(ben, prompt="none", id_token_hint=tokens["id_token"])).members["error"] == "login_required"
+    assert told(await desk.authorize(ann, max_age="0", prompt="none"))["error"] == "login_required"
+    assert told(await desk.authorize(ben, prompt="none", id_token_hint=tokens["id_token"]))["error"] == "login_required"
     assert (await desk.authorize(ben, id_token_hint=tokens["id_token"])).location.startswith("/ui/auth/login")
-    assert "code" in (await desk.authorize(ann, prompt="none", id_token_hint=tokens["id_token"])).members
+    assert "code" in told(await desk.authorize(ann, prompt="none", id_token_hint=tokens["id_token"]))
 
 
 async def test_s020_a_request_uri_is_its_clients_and_gives_one_code(desk, ann):
@@ -199,8 +201,8 @@ async def test_s020_a_request_uri_is_its_clients_and_gives_one_code(desk, ann):
 
     won = [answer for answer in answers if answer.status == 302]
     assert len(won) == 1
-    assert won[0].members["state"] == "state-1"
-    assert (await desk.redeem(won[0].members["code"])).json["scope"] == "openid"
+    assert told(won[0])["state"] == "state-1"
+    assert (await desk.redeem(told(won[0])["code"])).json["scope"] == "openid"
     assert all(answer.json["error"] == "invalid_request_uri" for answer in answers if answer is not won[0])
 
 
@@ -220,10 +222,10 @@ async def test_s021_request_objects_are_refused_and_nothing_is_fetched(desk, ann
     other = (await desk.register()).json["client_id"]
     try:
         for request in (signed("none"), signed("none", iss=other), signed("ES256", aud="https://other.example"), "x"):
-            assert (await desk.authorize(ann, request=request)).members["error"] == "request_not_supported"
+            assert told(await desk.authorize(ann, request=request))["error"] == "request_not_supported"
             assert (await desk.push(request=request)).outcome == (400, "request_not_supported")
         for uri in (f"http://127.0.0.1:{port}/r", "http://169.254.169.254/latest", f"https://localhost:{port}/r"):
-            assert (await desk.authorize(ann, request_uri=uri)).members["error"] == "request_uri_not_supported"
+            assert told(await desk.authorize(ann, request_uri=uri))["error"] == "request_uri_not_supported"
             assert (await desk.push(request_uri=uri)).status == 400
     finally:
         server.close()
@@ -245,7 +247,7 @@ async def test_s071_s072_what_others_wrote_is_text(desk, ann, text):
     asked = await desk.authorize(login_hint=text)
     login = await desk.ask("GET", asked.location, headers=BROWSER)
     cookie = login.cookies[0].partition(";")[0]
-    failed = await desk.ask("POST", "/login", data={**hidden(login), "username": text, "password": "x"}, cookie=cookie)
+    failed = await desk.ask("POST", "/login", data={**hidden_fields(login), "username": text, "password": "x"}, cookie=cookie)
     consent, fields = await desk.consent(ann, scope="openid odd")
     await desk.approve(ann, fields)
     account = await desk.ask("GET", "/account", cookie=ann)
@@ -266,7 +268,7 @@ async def test_s071_s072_what_others_wrote_is_text(desk, ann, text):
 
 async def test_s073_line_ends_split_nothing(tmp_path, capfd):
     async with open_desk(tmp_path) as desk:
-        ann = await desk.login("ann")
+        ann = await desk.cookie("ann")
         for text in ("a\r\nSet-Cookie: x=y", "a\nLocation: https://evil.example", "a\r\n\r\n<script>", "\x00\x1b[2J\u202e"):
             capfd.readouterr()
             answers = [
@@ -280,7 +282,7 @@ async def test_s073_line_ends_split_nothing(tmp_path, capfd):
                 await desk.ask("GET", f"/logout?{urlencode({'state': text})}", cookie=ann),
             ]
 
-            assert answers[0].members["state"] == text
+            assert told(answers[0])["state"] == text
             for answer in answers:
                 assert not [one for one in answer.cookies if one.startswith("x=")]
                 assert "evil.example" not in urlsplit(answer.headers.get("Location", "")).netloc
@@ -291,7 +293,7 @@ async def test_s073_line_ends_split_nothing(tmp_path, capfd):
 async def test_s076_nothing_of_it_is_kept_by_caches(desk, ann):
     _, fields = await desk.consent(ann)
     approved = await desk.approve(ann, fields)
-    tokens = await desk.redeem(approved.members["code"])
+    tokens = await desk.redeem(told(approved)["code"])
     userinfo = await desk.ask("GET", "/userinfo", headers={"Authorization": f"Bearer {tokens.json['access_token']}"})
     introspected = await desk.ask("POST", "/introspect", data={"token": tokens.json["access_token"]}, headers=desk.credentials)
     pushed = await desk.ask("POST", "/par", data=dict(parse_qsl(desk.query())), headers=desk.credentials)
@@ -309,9 +311,9 @@ async def test_s076_nothing_of_it_is_kept_by_caches(desk, ann):
 
 async def test_b5_pkce_s256(desk, ann):
     wrong = await desk.redeem(await desk.code(ann), code_verifier="x" * 43)
-    await_code = (await desk.authorize(ann)).members["code"]
+    await_code = told(await desk.authorize(ann))["code"]
     missing = await desk.redeem(await_code, code_verifier=None)
-    right = await desk.redeem((await desk.authorize(ann)).members["code"])
+    right = await desk.redeem(told(await desk.authorize(ann))["code"])
 
     assert (wrong.status, wrong.json["error"]) == (400, "invalid_grant")
     assert (missing.status, missing.json["error"]) == (400, "invalid_grant")
@@ -334,8 +336,8 @@ async def test_b7_pkce_is_in_the_metadata(desk):
 async def test_b8_a_public_client_needs_pkce(desk, ann):
     desk.client = (await desk.register(token_endpoint_auth_method="none")).json
 
-    assert (await desk.authorize(ann, code_challenge=None, code_challenge_method=None)).members["error"] == "invalid_request"
-    assert (await desk.authorize(ann, code_challenge_method="plain")).members["error"] == "invalid_request"
+    assert told(await desk.authorize(ann, code_challenge=None, code_challenge_method=None))["error"] == "invalid_request"
+    assert told(await desk.authorize(ann, code_challenge_method="plain"))["error"] == "invalid_request"
 
 
 async def test_b16_no_cors_where_people_are(desk, ann):
@@ -367,7 +369,7 @@ async def test_b18_a_code_is_used_once_and_the_second_use_revokes(desk, ann):
 async def test_b19_s149_no_code_and_no_handle_in_the_logs(tmp_path, capfd):
     async with open_desk(tmp_path) as desk:
         desk.client = await desk.registered(consent="explicit")
-        secrets = await everything_secret(desk, await desk.login("ann"))
+        secrets = await everything_secret(desk, await desk.cookie("ann"))
 
     logged = "".join(capfd.readouterr())
     assert "route=/authorize" in logged
@@ -383,12 +385,12 @@ async def everything_secret(desk: Desk, ann: str) -> list[str]:
     pushed = (await desk.ask("POST", "/par", data=dict(parse_qsl(desk.query())), headers=desk.credentials)).json["request_uri"]
     await desk.ask("GET", f"/authorize?client_id={desk.client['client_id']}&request_uri={quote(pushed)}", cookie=ann)
     _, fields = await desk.consent(ann)
-    code = (await desk.approve(ann, fields)).members["code"]
+    code = told(await desk.approve(ann, fields))["code"]
     tokens = (await desk.redeem(code)).json
     await desk.userinfo(tokens["access_token"])
     for path in ("/userinfo", "/introspect", "/token", "/authorize"):
         await desk.ask("GET", f"{path}?access_token={tokens['access_token']}&code={code}")
-    await desk.post("/revoke", {"token": tokens["id_token"]})
+    await desk.form("/revoke", {"token": tokens["id_token"]})
     handles = [code, fields["consent_id"], fields["form_token"], pushed, back.partition("=")[2], ann.partition("=")[2], PASSWORD]
     return [*handles, tokens["access_token"], tokens["id_token"]]
 
@@ -398,7 +400,7 @@ async def test_b30_handles_and_codes_rest_as_digests(desk, ann):
 
     asked = await desk.authorize()
     _, fields = await desk.consent(ann)
-    code = (await desk.approve(ann, fields)).members["code"]
+    code = told(await desk.approve(ann, fields))["code"]
 
     rows = await desk.service.host("idp").db.read(
         lambda tx: [repr(tx.all(table.select())) for table in (tables.authorization, tables.code, tables.consent, tables.session)]

@@ -21,6 +21,7 @@ from security.idp_places import TOO_OFTEN, Place, assertion_of, places_of, prese
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode
 from greatseal.jose.jwk import jwk_of
+from greatseal.testing.desk import told
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -127,7 +128,7 @@ async def test_s043_a_kid_of_a_megabyte(desk, places):
 @pytest.mark.parametrize("way", ["revoked", "retired"])
 async def test_s043_keys_that_were_revoked_or_have_retired(tmp_path, way):
     async with open_desk(tmp_path) as desk:
-        ann = await desk.login("ann")
+        ann = await desk.cookie("ann")
         tokens = await desk.tokens(ann)
         desk.clock.advance(1)
         rotated = (await desk.ask("POST", "/api/admin/keys/rotate", cookie=desk.admin, json={})).json
@@ -138,12 +139,12 @@ async def test_s043_keys_that_were_revoked_or_have_retired(tmp_path, way):
         else:
             desk.clock.advance(9 * 3600)
             await desk.provider.signing.retire()
-            ann = await desk.login("ann")
+            ann = await desk.cookie("ann")
 
         assert (await desk.userinfo(tokens["access_token"])).status == 401
         assert not (await desk.introspect(tokens["access_token"]))["active"]
         hinted = await desk.authorize(ann, prompt="none", id_token_hint=tokens["id_token"])
-        assert hinted.members["error"] == "invalid_request"
+        assert told(hinted)["error"] == "invalid_request"
         assert rotated["previous_kid"] not in (await desk.ask("GET", "/jwks")).text
 
 
@@ -287,6 +288,7 @@ async def test_s048_encrypted_and_nested_tokens_cost_nothing(place):
     nested = [place.token()]
     for _ in range(20):
         nested.append(place.token({"cty": "JWT"}, nested[-1].encode()))
+    began = time.process_time()
     for token in (
         bomb(),
         f"{slow}.a.b.c.d",
@@ -297,9 +299,8 @@ async def test_s048_encrypted_and_nested_tokens_cost_nothing(place):
         "a.b.c.d.e",
         place.token(enc="A128GCM", alg="dir"),
     ):
-        began = time.process_time()
         assert not await place.taken(token)
-        assert time.process_time() - began < 0.05
+    assert time.process_time() - began < 1, "fifty million rounds of a key derivation take many times as long"
 
 
 def numbers(signature: bytes) -> tuple[int, int]:
@@ -349,7 +350,7 @@ async def test_s049_salts_and_scalars(desk):
 
 async def test_s050_one_kind_of_jwt_is_not_another(desk, places):
     await desk.put(desk.client, userinfo_signed_response_alg="ES256")
-    tokens = await desk.tokens(await desk.login("ann"))
+    tokens = await desk.tokens(await desk.cookie("ann"))
     claims = places["hint"].claims()
     event = {"http://schemas.openid.net/event/backchannel-logout": {}}
     kinds = {

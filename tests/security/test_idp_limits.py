@@ -8,9 +8,10 @@ from urllib.parse import parse_qsl
 
 import aiohttp
 import pytest
-from security.idp_desk import BROWSER, PASSWORD, SECRET, Answer, Desk, credentials_of, hidden, open_desk
+from security.idp_desk import BROWSER, PASSWORD, SECRET, Desk, credentials_of, open_desk
 from sqlalchemy import select
 
+from greatseal.testing.desk import Answer, hidden_fields, told
 from greatseal.testing.store import audit
 from greatseal_idp import tables as t
 
@@ -190,11 +191,11 @@ async def test_requests_of_nobody_are_limited_by_address(start):
     assert await rows(desk) == WAITING
 
     assert (await desk.authorize(headers=from_("192.0.2.2"))).status == 303
-    assert (await desk.authorize(headers=mine, prompt="none")).members["error"] == "login_required"
-    ann = await desk.login("ann")
-    assert "code" in (await desk.authorize(ann, headers=mine)).members
+    assert told(await desk.authorize(headers=mine, prompt="none"))["error"] == "login_required"
+    ann = await desk.cookie("ann")
+    assert "code" in told(await desk.authorize(ann, headers=mine))
     resumed = await desk.ask("GET", "/authorize?" + answers[0].location.partition("%3F")[2].replace("%3D", "="), cookie=ann, headers=mine)
-    assert "code" in resumed.members
+    assert "code" in told(resumed)
     desk.clock.advance(301)
     assert (await desk.authorize(headers=mine)).status == 303
 
@@ -213,7 +214,7 @@ async def test_what_anybody_may_push_is_limited_and_what_a_proven_client_pushes_
 async def test_requests_that_wait_for_consent_are_limited_by_session(start):
     desk = await start(server=PROXY)
     desk.client = await desk.registered(consent="explicit")
-    ann, ben = await desk.login("ann"), await desk.login("ben")
+    ann, ben = await desk.cookie("ann"), await desk.cookie("ben")
     page, fields = await desk.consent(ann)
     assert page.status == 200
 
@@ -223,7 +224,7 @@ async def test_requests_that_wait_for_consent_are_limited_by_session(start):
     assert {answer.json["expires_at"] for answer in shown[:-1]} == {shown[0].json["expires_at"]}, "asking again is no way to wait longer"
     assert (await desk.authorize(ann)).status == 429
     assert (await desk.consent(ben))[0].status == 200
-    assert "code" in (await desk.approve(ann, fields)).members
+    assert "code" in told(await desk.approve(ann, fields))
 
 
 # ---- The rest of S066, S069
@@ -231,7 +232,7 @@ async def test_requests_that_wait_for_consent_are_limited_by_session(start):
 
 async def test_s066_no_other_page_signs_anybody_out(start):
     desk = await start()
-    ann = await desk.login("ann")
+    ann = await desk.cookie("ann")
     page = await desk.ask("GET", "/logout", cookie=ann, headers=BROWSER)
     bare = {"confirm": "yes"}
 
@@ -243,11 +244,11 @@ async def test_s066_no_other_page_signs_anybody_out(start):
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ):
-        for form in (bare, {**hidden(page), **bare}):
+        for form in (bare, {**hidden_fields(page), **bare}):
             assert (await desk.ask("POST", "/logout", cookie=ann, data=form, headers=headers)).status == 403
     assert (await desk.ask("GET", "/logout?confirm=yes", cookie=ann)).status == 200
     assert (await desk.ask("GET", "/api/auth/me", cookie=ann)).status == 200
-    done = await desk.ask("POST", "/logout", cookie=ann, data={**hidden(page), **bare})
+    done = await desk.ask("POST", "/logout", cookie=ann, data={**hidden_fields(page), **bare})
     assert (done.status, (await desk.ask("GET", "/api/auth/me", cookie=ann)).status) == (200, 401)
 
 
@@ -263,7 +264,7 @@ async def test_s069_a_role_is_what_the_configuration_says_now(tmp_path):
     ):
         (folder := tmp_path / name).mkdir()
         async with open_desk(folder, rbac={"role": [admin, role]}, **kept) as desk:
-            cookie = cookie or await desk.login("ben")
+            cookie = cookie or await desk.cookie("ben")
             assert (await desk.ask("GET", "/api/admin/clients", cookie=cookie)).status == expected, name
             assert (await desk.ask("GET", "/api/auth/me", cookie=cookie)).status == 200
 

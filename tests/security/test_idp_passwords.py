@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from security.idp_desk import PASSWORD, Answer, Desk, open_desk
+from security.idp_desk import PASSWORD, Desk, open_desk
 
+from greatseal.testing.desk import Answer
 from greatseal_users_file.command import users
 
 NEW = "battery staple horse"
@@ -43,7 +44,7 @@ async def is_live(desk: Desk, cookie: str) -> bool:
 
 
 async def test_s064_a_new_password_ends_the_sessions_and_refresh_tokens_of_before(desk: Desk) -> None:
-    ann, elsewhere, ben = [await desk.login(name) for name in ("ann", "ann", "ben")]
+    ann, elsewhere, ben = [await desk.cookie(name) for name in ("ann", "ann", "ben")]
     tokens, code, tokens_of_ben = await desk.tokens(ann), await desk.code(ann), await desk.tokens(ben)
     assert await is_live(desk, ann)
 
@@ -68,7 +69,7 @@ async def test_s064_a_new_password_ends_the_sessions_and_refresh_tokens_of_befor
 
 
 async def test_s064_somebody_else_under_an_old_name_gets_nothing_of_the_one_before(desk: Desk) -> None:
-    old = await desk.login("ann")
+    old = await desk.cookie("ann")
     tokens = await desk.tokens(old)
     file = desk.folder / "users.toml"
     everybody = file.read_text()

@@ -12,10 +12,10 @@ import aiohttp
 import msgspec
 import pytest
 from rig.people import write_users
-from security import idp_desk
 
 from greatseal.api.http import Permission, Session
-from greatseal.testing.service import Service, document, serve
+from greatseal.testing.desk import CHALLENGE, Answer, Desk, forgetful, hidden_fields
+from greatseal.testing.service import document, serve
 from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"
@@ -31,51 +31,21 @@ FOREIGN: tuple[Mapping[str, str], ...] = (
 )
 
 
-class Answer(idp_desk.Answer, frozen=True):
-    """A response that may begin a session."""
-
-    @property
-    def cookie(self) -> str:
-        """The session cookie that it sets, as a Cookie header."""
-        return next(found.group() for one in self.cookies if (found := re.match(r"(__Host-)?greatseal_session=[^;]+", one)))
-
-
-class Browser:
-    """Sends what a test says, and keeps nothing."""
-
-    def __init__(self, service: Service, http: aiohttp.ClientSession) -> None:
-        self.service = service
-        self.url = service.url
-        self._http = http
-
-    async def ask(self, method: str, path: str, *, cookie: str = "", headers: Mapping[str, str] | None = None, **body: Any) -> Answer:
-        sent = {**({"Cookie": cookie} if cookie else {}), **(headers or {})}
-        async with self._http.request(method, self.url + path, headers=sent, allow_redirects=False, **body) as response:
-            cookies = tuple(response.headers.getall("Set-Cookie", ()))
-            return Answer(response.status, response.headers, cookies, await response.text())
-
-    async def get(self, path: str, **more: Any) -> Answer:
-        return await self.ask("GET", path, **more)
-
-    async def post(self, path: str, **more: Any) -> Answer:
-        return await self.ask("POST", path, **more)
+class Browser(Desk):
+    """Signs in by the API and by the page."""
 
     async def login(self, username: str = "ann", password: str = PASSWORD, *, return_to: str | None = None, **more: Any) -> Answer:
-        return await self.post("/api/auth/login", json={"username": username, "password": password, "return_to": return_to}, **more)
+        return await super().login(username, password, body={"return_to": return_to}, **more)
 
     async def form_login(self, username: str, password: str, **fields: str) -> Answer:
         """The login page, filled in and sent."""
         page = await self.get("/ui/auth/login")
         cookie = "; ".join(one.partition(";")[0] for one in page.cookies)
-        return await self.post("/login", data={**hidden(page), **fields, "username": username, "password": password}, cookie=cookie)
+        sent = {**hidden_fields(page), **fields, "username": username, "password": password}
+        return await self.post("/login", data=sent, cookie=cookie)
 
     async def is_live(self, cookie: str) -> bool:
         return (await self.get("/api/auth/me", cookie=cookie)).status == 200
-
-
-def hidden(page: Answer) -> dict[str, str]:
-    """The hidden inputs of a page."""
-    return dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.text))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +55,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with forgetful() as session:
         yield session
 
 
@@ -268,9 +238,8 @@ async def test_s070_the_consent_of_somebody_else_is_as_unknown_as_none(browser: 
     admin = (await browser.login("admin")).cookie
     client = {"client_name": "App", "redirect_uris": ["http://localhost/cb"], "scopes": ["openid"], "token_endpoint_auth_method": "none"}
     created = await browser.post("/api/admin/clients", cookie=admin, json=client)
-    challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
     query = f"response_type=code&client_id={created.json['client_id']}&redirect_uri=http%3A%2F%2Flocalhost%2Fcb&scope=openid"
-    started = await browser.get(f"/authorize?{query}&code_challenge={challenge}&code_challenge_method=S256", cookie=ann)
+    started = await browser.get(f"/authorize?{query}&code_challenge={CHALLENGE}&code_challenge_method=S256", cookie=ann)
     consent_id = parse_qs(urlsplit(started.headers["Location"]).query)["consent_id"][0]
     unknown = consent_id[:-6] + ("AAAAAA" if not consent_id.endswith("AAAAAA") else "BBBBBB")
 

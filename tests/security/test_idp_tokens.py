@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from security.idp_desk import CALLBACK, CHALLENGE, PARALLEL, SECRET, VERIFIER, Answer, Desk, bearer, credentials_of, open_desk
+from security.idp_desk import PARALLEL, SECRET, Desk, credentials_of, open_desk
 
+from greatseal.testing.desk import CALLBACK, CHALLENGE, VERIFIER, Answer, bearer, told
 from greatseal_users_file.edit import add, write
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,7 +30,7 @@ async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def ann(desk: Desk) -> str:
     desk.client = await desk.registered(redirect_uris=[CALLBACK, OTHER_CALLBACK])
-    return await desk.login("ann")
+    return await desk.cookie("ann")
 
 
 async def public(desk: Desk, **fields: Any) -> dict[str, Any]:
@@ -41,13 +42,13 @@ async def public(desk: Desk, **fields: Any) -> dict[str, Any]:
 
 async def test_s024_a_code_after_its_minute_and_after_a_jump_of_the_clock(desk, ann):
     for seconds in (60, 86_400):
-        cookie = await desk.login("ann")
+        cookie = await desk.cookie("ann")
         code = await desk.code(cookie)
         desk.clock.advance(seconds)
 
         assert (await desk.redeem(code)).outcome == GRANT
         assert (await desk.redeem(code)).outcome == GRANT
-    desk.admin = await desk.login("admin")
+    desk.admin = await desk.cookie("admin")
 
 
 async def test_s025_redirect_uri_at_the_token_endpoint(desk, ann):
@@ -87,7 +88,7 @@ async def test_s026_b5_b6_pkce_is_neither_guessed_nor_left_out(desk, ann):
         {"code_challenge": CHALLENGE[:42]},
         {"code_challenge": "a" * 129},
     ):
-        assert (await desk.authorize(ann, **changes)).members["error"] == "invalid_request", changes
+        assert told(await desk.authorize(ann, **changes))["error"] == "invalid_request", changes
         assert (await desk.push(**changes)).outcome == REQUEST, changes
 
     bare = await desk.code(ann, code_challenge=None, code_challenge_method=None)
@@ -98,7 +99,7 @@ async def test_s026_b5_b6_pkce_is_neither_guessed_nor_left_out(desk, ann):
 async def test_s026_b8_a_public_client_without_a_challenge_gets_no_code(desk, ann):
     desk.client = await public(desk)
 
-    assert (await desk.authorize(ann, code_challenge=None, code_challenge_method=None)).members["error"] == "invalid_request"
+    assert told(await desk.authorize(ann, code_challenge=None, code_challenge_method=None))["error"] == "invalid_request"
     assert (await desk.push(code_challenge=None, code_challenge_method=None)).outcome == REQUEST
 
 
@@ -205,9 +206,9 @@ async def test_s012_s028_claims_by_name_are_allowed_first_and_end_with_their_sco
     wanted = '{"userinfo": {"preferred_username": null}, "id_token": {"preferred_username": null}}'
     named = {"scope": "openid offline_access", "claims": wanted}
     await desk.code(ann, scope="openid offline_access")
-    assert (await desk.authorize(ann, prompt="none", **named)).members["error"] == "consent_required"
+    assert told(await desk.authorize(ann, prompt="none", **named))["error"] == "consent_required"
     page, fields = await desk.consent(ann, **named)
-    tokens = (await desk.redeem((await desk.approve(ann, fields)).members["code"])).json
+    tokens = (await desk.redeem(told(await desk.approve(ann, fields))["code"])).json
     assert "See your name and profile" in page.text
     assert claim in (await desk.userinfo(tokens["access_token"])).json
 
@@ -240,7 +241,7 @@ async def test_s028_after_deletion_disabling_and_revocation_nothing_is_refreshed
 async def test_s028_s039_a_disabled_user_gets_nothing_more(desk, ann):
     people = desk.service.kernel.hooks.instances["users-file"]._file.path
     add(people, name := f"eve{uuid.uuid4().hex[:6]}", "correct horse battery")
-    cookie = await desk.login(name)
+    cookie = await desk.cookie(name)
     tokens, code = await desk.tokens(cookie), await desk.code(cookie)
     before = people.read_text()
 
@@ -249,7 +250,7 @@ async def test_s028_s039_a_disabled_user_gets_nothing_more(desk, ann):
         assert (await desk.refresh(tokens["refresh_token"])).outcome == GRANT
         assert (await desk.redeem(code)).outcome == GRANT
         assert (await desk.userinfo(tokens["access_token"])).status == 401
-        assert "code" not in (await desk.authorize(cookie)).members
+        assert "code" not in told(await desk.authorize(cookie))
     finally:
         write(people, before)
     assert (await desk.refresh(tokens["refresh_token"])).status == 200, "a refusal uses nothing up"
@@ -319,7 +320,7 @@ async def test_s022_fifty_returns_from_one_sign_in_give_one_code(desk, ann):
 
     (won,) = [answer for answer in answers if answer.status == 302]
     assert all(answer.outcome == (400, "invalid_request_uri") for answer in answers if answer is not won)
-    assert (await desk.redeem(won.members["code"])).status == 200
+    assert (await desk.redeem(told(won)["code"])).status == 200
 
 
 # ---- Revocation, introspection, tokens in URLs
@@ -331,7 +332,7 @@ async def test_s030_a_revocation_touches_nothing_of_another_client(desk, ann):
     for token in (tokens["access_token"], tokens["refresh_token"], tokens["id_token"], "unknown", "at_n1_" + "A" * 90, "rt_n1_" + "A" * 70):
         for hint in (None, "access_token", "refresh_token", "nonsense"):
             for by in (other, await public(desk) if hint is None else other):
-                answer = await desk.post("/revoke", {"token": token, "token_type_hint": hint}, by=by)
+                answer = await desk.form("/revoke", {"token": token, "token_type_hint": hint}, by=by)
                 assert (answer.status, answer.text) == (200, "")
     nobody = await desk.ask("POST", "/revoke", data={"token": tokens["refresh_token"], "client_id": desk.client["client_id"]})
     assert nobody.outcome == (401, "invalid_client")
@@ -340,7 +341,7 @@ async def test_s030_a_revocation_touches_nothing_of_another_client(desk, ann):
     again = await desk.refresh(tokens["refresh_token"])
     assert again.status == 200
     wrong_hint = {"token": again.json["refresh_token"], "token_type_hint": "access_token"}
-    assert (await desk.post("/revoke", wrong_hint)).status == 200
+    assert (await desk.form("/revoke", wrong_hint)).status == 200
     assert (await desk.userinfo(again.json["access_token"])).status == 401
 
 
@@ -351,7 +352,7 @@ async def test_s031_introspection_tells_nobody_whom_it_does_not_concern(desk, an
         assert await desk.introspect(token or "x", by=other) == INACTIVE
         for headers in ({}, credentials_of(desk.client, "wrong"), credentials_of({"client_id": "nobody"}), bearer(tokens["access_token"])):
             assert (await desk.ask("POST", "/introspect", data={"token": token}, headers=headers)).outcome == (401, "invalid_client")
-        by_public = await desk.post("/introspect", {"token": token}, by=await public(desk))
+        by_public = await desk.form("/introspect", {"token": token}, by=await public(desk))
         assert by_public.outcome == (401, "invalid_client")
     assert (await desk.introspect(tokens["access_token"]))["active"]
 
@@ -383,8 +384,8 @@ async def test_b30_nothing_that_is_presented_rests_in_the_database(desk, ann):
     waiting = (await desk.authorize()).location.partition("transaction%3D")[2]
     await desk.redeem(code)
     await desk.refresh(tokens["refresh_token"])
-    await desk.post("/revoke", {"token": later["access_token"]})
-    await desk.post("/introspect", {"token": later["refresh_token"]})
+    await desk.form("/revoke", {"token": later["access_token"]})
+    await desk.form("/introspect", {"token": later["refresh_token"]})
 
     stored = b"".join(path.read_bytes() for path in desk.folder.glob("greatseal.db*"))
     assert b"the-nonce-of-this-test" in stored

@@ -1,6 +1,5 @@
 """POST /api/auth/login and what it refuses (reference 17.2, 17.3, 17.7)."""
 
-import msgspec
 import pytest
 
 from greatseal.api.directory import AccountState
@@ -73,7 +72,7 @@ async def test_a_failed_login_is_told_to_the_operator_without_names_nobody_knows
     ],
 )
 async def test_an_account_that_may_not_sign_in_gets_no_session(idp, state, says):
-    idp.people.USERS["alice"] = msgspec.structs.replace(idp.people.USERS["alice"], state=state)
+    idp.people.change("alice", state=state)
 
     answer = await idp.login()
 
@@ -84,8 +83,8 @@ async def test_an_account_that_may_not_sign_in_gets_no_session(idp, state, says)
 
 
 async def test_an_expired_password_leads_to_its_change_with_a_ticket(idp):
-    alice = idp.people.USERS["alice"]
-    idp.people.USERS["alice"] = msgspec.structs.replace(alice, state=AccountState(password_expired=True))
+    alice = idp.people.users["alice"]
+    idp.people.change("alice", state=AccountState(password_expired=True))
 
     answer = await idp.login(body={"return_to": "/authorize?a=b"})
 
@@ -94,15 +93,14 @@ async def test_an_expired_password_leads_to_its_change_with_a_ticket(idp):
     ticket = answer.headers["Set-Cookie"]
     assert ticket.startswith("greatseal_change=")
     assert await idp.rows(t.session) == []
-    idp.people.USERS["alice"] = alice
+    idp.people.users["alice"] = alice
     done = await idp.login(cookie=ticket.partition(";")[0])
     assert done.status == 200
     assert any(one.startswith("greatseal_change=;") for one in done.headers.getall("Set-Cookie"))
 
 
 async def test_an_expired_password_that_nobody_can_change_is_refused(idp):
-    alice = idp.people.USERS["alice"]
-    idp.people.USERS["alice"] = msgspec.structs.replace(alice, source="elsewhere", state=AccountState(password_expired=True))
+    idp.people.change("alice", source="elsewhere", state=AccountState(password_expired=True))
 
     answer = await idp.login()
 
@@ -112,13 +110,13 @@ async def test_an_expired_password_that_nobody_can_change_is_refused(idp):
 
 
 async def test_an_account_that_its_directory_does_not_know_any_more_gets_no_session(idp):
-    del idp.people.USERS["alice"]
+    del idp.people.users["alice"]
 
     assert (await idp.login()).status == 403
 
 
 async def test_a_directory_that_cannot_be_reached_is_503_and_no_session(idp):
-    idp.people.FACTS["down"] = True
+    idp.people.down = True
 
     answer = await idp.login()
 
@@ -127,8 +125,8 @@ async def test_a_directory_that_cannot_be_reached_is_503_and_no_session(idp):
 
 
 async def test_a_grant_check_of_the_phase_login_refuses(idp):
-    idp.people.FACTS["refuse"] = "login"
-    idp.people.FACTS["headers"] = (("WWW-Authenticate", "Negotiate abc"),)
+    idp.people.shut = "login"
+    idp.people.headers = (("WWW-Authenticate", "Negotiate abc"),)
 
     answer = await idp.login()
 
@@ -137,15 +135,14 @@ async def test_a_grant_check_of_the_phase_login_refuses(idp):
 
 
 async def test_a_directory_that_wants_a_code_is_asked_for_it(idp):
-    alice = idp.people.USERS["alice"]
-    idp.people.USERS["alice"] = msgspec.structs.replace(alice, authentication_types=("otp", "idp"), upstream="ipa-other")
+    idp.people.change("alice", authentication_types=("otp", "idp"), upstream="ipa-other")
 
     answer = await idp.login()
 
     assert (answer.status, answer.json["error"]) == (403, "factor_required")
     assert answer.json["credentials"] == ["PasswordAndCode", "ipa-other"]
 
-    idp.people.FACTS["amr"] = ("pwd", "otp", "mfa")
+    idp.people.amr = ("pwd", "otp", "mfa")
     assert (await idp.login()).status == 200
 
 
@@ -165,7 +162,7 @@ async def test_a_body_that_does_not_fit_is_400_and_no_attempt(idp, body):
     answer = await idp.post("/api/auth/login", data=body, headers={"Content-Type": "application/json"})
 
     assert (answer.status, answer.json["error"]) == (400, "invalid_request")
-    assert idp.people.FACTS["attempts"] == 0
+    assert idp.people.attempts == 0
 
 
 async def test_the_sixth_failure_of_a_user_waits_whether_or_not_the_user_exists(open_idp):
@@ -173,13 +170,13 @@ async def test_the_sixth_failure_of_a_user_waits_whether_or_not_the_user_exists(
     for username in ("alice", "nobody"):
         for _ in range(5):
             assert (await idp.login(username, "wrong")).status == 401
-        attempts = idp.people.FACTS["attempts"]
+        attempts = idp.people.attempts
 
         answer = await idp.login(username, "wonderland")
 
         assert (answer.status, answer.json["error"]) == (429, "rate_limited")
         assert 0 < int(answer.headers["Retry-After"]) <= 300
-        assert idp.people.FACTS["attempts"] == attempts
+        assert idp.people.attempts == attempts
         assert (await idp.login(f" {username.upper()}@LOCALHOST", "wonderland")).status == 429
     assert len(await idp.events("rate_limited")) == 2
 

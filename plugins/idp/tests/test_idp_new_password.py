@@ -26,8 +26,7 @@ async def idp(open_idp, clock):
 
 def change(idp, moment, **state):
     """The directory says that alice's password was set then."""
-    alice = idp.people.USERS["alice"]
-    idp.people.USERS["alice"] = msgspec.structs.replace(alice, password_changed_at=moment, state=AccountState(**state))
+    idp.people.change("alice", password_changed_at=moment, state=AccountState(**state))
 
 
 @pytest.mark.parametrize("path", [ME, "/api/auth/profile", "/api/admin/clients"])
@@ -162,7 +161,7 @@ async def test_a_moment_far_in_the_future_makes_no_session_that_ends_at_once(idp
 
 async def test_a_directory_that_is_down_ends_no_session_and_gives_it_nothing(idp, clock):
     cookie = await idp.cookie()
-    idp.people.FACTS["down"] = True
+    idp.people.down = True
     change(idp, clock.now() + 1)
 
     assert [(await idp.get(path, cookie=cookie)).status for path in (ME, "/api/auth/profile")] == [503, 503]

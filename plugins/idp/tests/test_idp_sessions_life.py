@@ -144,12 +144,11 @@ async def test_idp_242_logout_ends_the_session_and_takes_the_cookie(idp):
 
 async def test_others_end_sessions_by_id_and_by_upstream_identity(idp):
     login = idp.service.kernel.service(LOGIN)
-    facts = idp.people.FACTS
     cookies = {}
     for name, session in (("a", "1"), ("b", "2"), ("c", "3")):
-        facts["upstream"] = Upstream(id="hub", subject="x" if name != "c" else "y", session=session)
+        idp.people.upstream = Upstream(id="hub", subject="x" if name != "c" else "y", session=session)
         cookies[name] = await idp.cookie()
-    facts["upstream"] = None
+    idp.people.upstream = None
     cookies["local"] = await idp.cookie()
 
     assert await login.end_upstream(Upstream(id="hub", subject="x", session="2")) == 1
@@ -201,7 +200,7 @@ async def test_idp_243_me_and_idp_244_profile(idp):
         "gid_number": None,
         "source": "people",
     }
-    idp.people.FACTS["down"] = True
+    idp.people.down = True
     assert (await idp.get("/api/auth/profile", cookie=cookie)).status == 503
 
 
@@ -230,7 +229,7 @@ async def test_idp_245_info_tells_what_is_there(open_idp):
 async def test_idp_249_providers_are_the_links_and_a_failing_one_is_left_out(idp):
     shown = [{"id": "other", "display_name": "Other place", "login_url": "/auth/external/other", "source": "config"}]
     assert (await idp.get("/api/auth/providers")).json == shown
-    idp.people.FACTS["down"] = True
+    idp.people.down = True
     assert (await idp.get("/api/auth/providers")).json == []
 
 

@@ -1,7 +1,8 @@
 """The pytest plugin (entry point pytest11): fixtures for the tests of plugins.
 
-``start_service`` runs a service with the features that a test names; ``database_url`` runs a test on SQLite and on PostgreSQL. The option
-``--database postgresql`` runs every service on PostgreSQL, and with it the whole suite of a plugin.
+``start_service`` runs a service with the features that a test names, ``open_people`` one with people who sign in; ``database_url`` runs
+a test on SQLite and on PostgreSQL. The option ``--database postgresql`` runs every service on PostgreSQL, and with it the whole suite of a
+plugin.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from greatseal.testing.people import PeopleDesk
     from greatseal.testing.postgres import Cluster
     from greatseal.testing.service import Service
 
@@ -74,5 +76,29 @@ async def start_service(tmp_path: Path, fresh_database: FreshDatabase) -> AsyncI
             if "url" not in database:
                 sections["database"] = {**database, "url": fresh_database()}
             return await stack.enter_async_context(serve(document(folder, features, **sections), clock=clock))
+
+        yield start
+
+
+@pytest.fixture
+async def open_people(
+    start_service: StartService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[..., Awaitable["PeopleDesk"]]]:
+    """Start services with the people alice and bob, like :func:`start_service`, and sit down at a desk of theirs.
+
+    ``desk`` is a class that knows more requests. Further features may be installed before, in ``tmp_path / "installed"``.
+    """
+    from greatseal.testing.desk import forgetful
+    from greatseal.testing.distributions import install
+    from greatseal.testing.people import PEOPLE, PeopleDesk
+
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    feature = install(folder, "greatseal-people", PEOPLE)
+    async with forgetful() as http:
+
+        async def start(*features: str, desk: type[PeopleDesk] = PeopleDesk, **sections: Any) -> PeopleDesk:
+            return desk(await start_service(feature, *features, **sections), http)
 
         yield start

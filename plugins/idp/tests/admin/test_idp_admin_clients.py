@@ -5,7 +5,6 @@ import uuid
 from urllib.parse import quote_plus
 
 import pytest
-from msgspec import UNSET
 
 from greatseal_idp import tables as t
 
@@ -15,37 +14,6 @@ SEED_FIELDS = (
     "client_id", "client_name", "redirect_uris", "scopes", "token_endpoint_auth_method", "jwks_uri", "kerberos_principal",
     "kerberos_principal_pattern", "kerberos_hbac_service", "spiffe_id", "workload_type", "allow_token_exchange_actor",
 )  # fmt: skip
-BAD_REDIRECTS = (
-    "http://app.example/cb",
-    "http://localhost.evil.test/cb",
-    "http://localhost@evil.test/cb",
-    "http://127.0.0.1.nip.io/cb",
-    "http://[::ffff:127.0.0.1]/cb",
-    "HTTP://evil.test/cb",
-    "https://app.example/cb#fragment",
-    "https://user@app.example/cb",
-    "https://*.app.example/cb",
-    "https:\\\\app.example/cb",
-    " https://app.example/cb",
-    "https://app.example/c\nb",
-    "javascript:alert(1)",
-    "com.example.app:/cb",
-    "/cb",
-    "",
-)
-
-
-async def test_idp_126_post_makes_a_client_and_answers_201_with_it(admin):
-    answer = await admin.post(
-        "clients",
-        {"client_name": "App", "redirect_uris": ["https://app.example/cb"], "scopes": ["openid"], "token_endpoint_auth_method": "none"},
-    )
-
-    assert answer.status == 201
-    client = answer.json
-    assert (client["client_name"], client["redirect_uris"], client["scopes"]) == ("App", ["https://app.example/cb"], ["openid"])
-    assert answer.location == f"{admin.desk.url}/api/admin/clients/{client['client_id']}"
-    assert (await admin.get(f"clients/{client['client_id']}")).json == client
 
 
 async def test_idp_019_the_client_id_is_a_uuid_of_the_service(admin):
@@ -91,44 +59,6 @@ async def test_idp_020_idp_021_idp_024_idp_050_fields_come_back_as_they_were_set
     assert (await admin.get(f"clients/{client['client_id']}")).json == client
 
 
-async def test_idp_025_idp_028_idp_029_idp_032_every_enabled_method_is_taken_and_no_other(admin):
-    for method in ("client_secret_basic", "client_secret_post", "none"):
-        secret = UNSET if method == "none" else SECRET
-        assert (await admin.client(token_endpoint_auth_method=method, client_secret=secret))["token_endpoint_auth_method"] == method
-    for method in ("client_secret_md5", "NONE", "", "kerberos_client_auth"):
-        answer = await admin.post("clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": method})
-        assert (answer.status, answer.json["error"]) == (400, "invalid_client_metadata")
-
-
-async def test_idp_034_a_secret_must_be_given_for_the_secret_methods_and_for_no_other(admin):
-    for method in ("client_secret_basic", "client_secret_post"):
-        answer = await admin.post("clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": method})
-        assert (answer.status, "client_secret" in answer.json["error_description"]) == (400, True)
-    answer = await admin.post(
-        "clients", {"redirect_uris": ["https://a.example/cb"], "token_endpoint_auth_method": "none", "client_secret": SECRET}
-    )
-    assert answer.status == 400
-
-
-@pytest.mark.parametrize("uri", ["https://app.example/cb", "http://localhost/cb", "http://127.0.0.1:8000/cb", "http://[::1]:8000/cb"])
-async def test_idp_022_https_and_loopback_http_are_taken(admin, uri):
-    assert (await admin.client(redirect_uris=[uri]))["redirect_uris"] == [uri]
-
-
-@pytest.mark.parametrize("uri", BAD_REDIRECTS)
-async def test_idp_023_idp_356_any_other_redirect_uri_is_400_on_post_and_on_put(admin, uri):
-    client = await admin.client()
-    uris = ["https://app.example/cb", uri]
-
-    made = await admin.post("clients", {"redirect_uris": uris, "token_endpoint_auth_method": "none"})
-    changed = await admin.put(f"clients/{client['client_id']}", {"redirect_uris": uris})
-
-    for answer in (made, changed):
-        assert (answer.status, answer.json["error"]) == (400, "invalid_redirect_uri")
-    assert (await admin.get(f"clients/{client['client_id']}")).json == client
-    assert (await admin.get("clients")).json == [client]
-
-
 async def test_idp_128_idp_129_put_changes_what_is_given_and_keeps_the_rest(admin):
     client = await admin.client(**CONFIDENTIAL, workload_type="batch", logo_uri="https://app.example/logo.svg")
 
@@ -141,38 +71,7 @@ async def test_idp_128_idp_129_put_changes_what_is_given_and_keeps_the_rest(admi
     assert (await admin.get(f"clients/{client['client_id']}")).json == expected
 
 
-async def test_s053_idp_130_put_without_a_method_leaves_a_public_client_public(admin):
-    client = await admin.client()
-
-    answer = await admin.put(f"clients/{client['client_id']}", {"redirect_uris": ["https://other.example/cb"]})
-
-    assert (answer.status, answer.json["token_endpoint_auth_method"]) == (200, "none")
-
-
-async def test_an_explicit_null_clears_an_optional_field(admin):
-    client = await admin.client(workload_type="batch", spiffe_id="spiffe://example.org/app", logo_uri="https://app.example/logo.svg")
-
-    answer = await admin.put(f"clients/{client['client_id']}", {"workload_type": None, "spiffe_id": None, "logo_uri": None})
-
-    assert (answer.json["workload_type"], answer.json["spiffe_id"], answer.json["logo_uri"]) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"token_endpoint_auth_method": "client_secret_basic"},
-        {"client_secret": SECRET},
-        {"jwks_uri": "http://app.example/jwks"},
-        {"jwks_uri": "https://app.example/jwks", "jwks": {"keys": []}},
-        {"redirect_uris": ["https://app.example/cb", "http://evil.example/cb"]},
-        {"spiffe_id": "http://not-spiffe"},
-        {"grant_types": ["password"]},
-        {"scopes": ["two words"]},
-        {"client_name": "a\u0000b"},
-        {"redirect_uris": "https://app.example/cb"},
-        {"allow_token_exchange_actor": "yes"},
-    ],
-)
+@pytest.mark.parametrize("change", [{"token_endpoint_auth_method": "client_secret_basic"}, {"client_secret": SECRET}])
 async def test_s052_put_refuses_what_post_refuses_and_changes_nothing(admin, change):
     client = await admin.client()
 
@@ -200,17 +99,6 @@ async def test_a_scope_that_is_not_defined_is_refused_by_its_name(admin):
     assert (kept.status, kept.json["scopes"]) == (200, ["openid", "reports", "introspect"]), "it was there before"
 
 
-async def test_s052_a_method_with_a_secret_may_be_left_only_with_the_secret_cleared(admin):
-    client = await admin.client(**CONFIDENTIAL)
-    path = f"clients/{client['client_id']}"
-
-    assert (await admin.put(path, {"client_secret": None})).status == 400
-    assert (await admin.put(path, {"token_endpoint_auth_method": "none"})).status == 400
-    answer = await admin.put(path, {"token_endpoint_auth_method": "none", "client_secret": None})
-
-    assert (answer.status, answer.json["has_secret"]) == (200, False)
-
-
 async def test_s054_read_only_members_cannot_be_assigned(admin):
     readonly = {
         "client_id": "00000000-0000-4000-8000-000000000000",
@@ -233,20 +121,12 @@ async def test_s054_read_only_members_cannot_be_assigned(admin):
     assert (await admin.get("clients/00000000-0000-4000-8000-000000000000")).status == 404
 
 
-async def test_a_client_that_was_read_can_be_put_back_as_it_is(admin):
-    client = await admin.client()
-
-    answer = await admin.put(f"clients/{client['client_id']}", client)
-
-    assert (answer.status, {**answer.json, "updated_at": 0}) == (200, {**client, "updated_at": 0})
-
-
 async def test_s063_a_secret_is_shown_when_it_is_made_and_never_again(admin):
     client = await admin.client(**CONFIDENTIAL)
     assert client["client_secret"] == SECRET
 
-    answers = [await admin.get("clients"), await admin.get(f"clients/{client['client_id']}"), await admin.get("audit")]
-    answers.append(await admin.put(f"clients/{client['client_id']}", {"client_secret": SECRET + SECRET}))
+    path = f"clients/{client['client_id']}"
+    answers = [await admin.put(path, {"client_secret": SECRET + SECRET}), *[await admin.get(each) for each in (path, "clients", "audit")]]
 
     assert all(SECRET not in answer.text for answer in answers)
     assert answers[1].json["has_secret"] is True
@@ -266,17 +146,6 @@ async def test_s056_a_secret_of_any_characters_works_in_basic_and_two_methods_at
     assert (await admin.desk.post("/token", headers=basic, data=form)).status == 200
     both = await admin.desk.post("/token", headers=basic, data={**form, "client_secret": secret})
     assert (both.status, both.json["error"]) == (400, "invalid_request")
-
-
-async def test_idp_131_delete_takes_the_client_once(admin):
-    client = await admin.client()
-    path = f"clients/{client['client_id']}"
-
-    first, second = await admin.delete(path), await admin.delete(path)
-
-    assert (first.status, first.text, second.status) == (204, "", 404)
-    assert (await admin.get(path)).status == 404
-    assert (await admin.get("clients")).json == []
 
 
 async def test_deleting_a_client_ends_its_families_and_consents_in_the_same_step(admin):

@@ -2,10 +2,8 @@
 
 import re
 
-import msgspec
 import pytest
 
-from greatseal.api.directory import User
 from greatseal.api.http import Permission
 
 NAMES = (
@@ -37,8 +35,7 @@ async def desk(open_idp):
     roles = [{"name": f"role of {name}", "permissions": permissions, "users": [name]} for name, permissions in ROLES.items()]
     desk = await open_idp(rbac={"role": roles}, server={"auth_rate_limit": 0})
     for name in (*ROLES, "nobody"):
-        desk.people.USERS[name] = User(username=name, realm=desk.people.REALM, source="people")
-        desk.people.PASSWORDS[name] = f"password of {name}"
+        desk.people.add(name)
     return desk
 
 
@@ -93,7 +90,7 @@ async def test_idp_342_a_role_is_lost_with_the_group_that_gave_it(open_idp):
     cookie = await desk.cookie("alice")
     assert (await desk.get("/api/admin/nodes", cookie=cookie)).status == 200
 
-    desk.people.USERS["alice"] = msgspec.structs.replace(desk.people.USERS["alice"], groups=())
+    desk.people.change("alice", groups=())
 
     assert (await desk.get("/api/admin/nodes", cookie=cookie)).status == 403
 

@@ -1,41 +1,14 @@
 """An application at the authorization endpoint, and a browser that follows nothing by itself."""
 
-import hashlib
-import re
-from base64 import b64encode, urlsafe_b64encode
-from html import unescape
+from base64 import b64encode
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 
-CALLBACK = "https://app.example/callback"
-VERIFIER = "correct-horse-battery-staple-correct-horse-battery"
-CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+from greatseal.testing.desk import CALLBACK, CHALLENGE, VERIFIER, hidden_fields, told
+
 SCOPES = ("openid", "profile", "email", "offline_access")
-
-
-def fields_of(text: str, form: str) -> dict[str, str]:
-    """The hidden fields of a form."""
-    inside = re.search(rf'<form id="{form}".*?</form>', text, re.DOTALL)
-    assert inside is not None, text
-    hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', inside[0])
-    return {name: unescape(value) for name, value in hidden}
-
-
-def members(location: str) -> dict[str, str]:
-    """What a redirect tells the client; nothing may be there twice."""
-    parts = urlsplit(location)
-    pairs = parse_qsl(parts.fragment or parts.query, keep_blank_values=True, strict_parsing=True)
-    assert len(dict(pairs)) == len(pairs)
-    return dict(pairs)
-
-
-def told(answer: Any) -> dict[str, str]:
-    """The authorization response of a redirect to the client."""
-    assert answer.status in {302, 303}, (answer.status, answer.text)
-    assert answer.location.startswith(CALLBACK), answer.location
-    return members(answer.location)
 
 
 class App:
@@ -84,13 +57,11 @@ class App:
         assert asked.location.startswith("/api/auth/consent?"), asked.location
         page = await self.desk.get(asked.location, cookie=cookie, headers={"Accept": "text/html"})
         assert page.status == 200, page.text
-        return page, fields_of(page.text, "consent-form")
+        return page, hidden_fields(page, "consent-form")
 
     async def decide(self, cookie: str, fields: dict[str, str], decision: str = "approve", **more: Any) -> Any:
         return await self.desk.post("/api/auth/consent", cookie=cookie, data={**fields, "decision": decision}, **more)
 
-    fields_of = staticmethod(fields_of)
-    members = staticmethod(members)
     told = staticmethod(told)
 
     async def allowed(self, cookie: str, **changes: str | None) -> Any:

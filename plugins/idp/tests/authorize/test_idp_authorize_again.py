@@ -4,6 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from greatseal.testing.desk import hidden_fields
 from greatseal_idp import tables as t
 from greatseal_idp.token.endings import Ending
 
@@ -136,7 +137,7 @@ async def test_a_session_that_ends_at_the_last_moment_gives_no_code(desk, app, c
 async def test_a_consent_that_is_withdrawn_at_the_last_moment_gives_no_code(desk, app, cookie, monkeypatch):
     await app.allowed(cookie)
     account = await desk.get("/account", cookie=cookie)
-    form = {**app.fields_of(account.text, "logout-form"), "client_id": app.client_id}
+    form = {**hidden_fields(account, "logout-form"), "client_id": app.client_id}
 
     async def withdraw():
         assert (await desk.post("/account/withdraw", cookie=cookie, data=form)).status == 303

@@ -5,6 +5,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from greatseal.testing import FakeClock
+from greatseal.testing.desk import hidden_fields
 from greatseal_idp import tables as t
 
 MINUTE = 60
@@ -16,7 +17,7 @@ async def test_idp_187_idp_202_a_person_signs_in_consents_and_the_client_gets_a_
     assert asked.location.startswith("/ui/auth/login?return_to=%2Fauthorize%3Ftransaction%3Dsi_n1_")
 
     page = await desk.get(asked.location)
-    fields = app.fields_of(page.text, "login-form")
+    fields = hidden_fields(page, "login-form")
     assert "The shop" in page.text
     signed_in = await desk.post(
         "/login",
@@ -29,7 +30,7 @@ async def test_idp_187_idp_202_a_person_signs_in_consents_and_the_client_gets_a_
     resumed = await desk.get(signed_in.location, cookie=signed_in.cookie)
     assert resumed.location.startswith("/api/auth/consent?consent_id=co_n1_")
     consent = await desk.get(resumed.location, cookie=signed_in.cookie, headers={"Accept": "text/html"})
-    answer = app.told(await app.decide(signed_in.cookie, app.fields_of(consent.text, "consent-form")))
+    answer = app.told(await app.decide(signed_in.cookie, hidden_fields(consent, "consent-form")))
 
     assert answer.keys() == {"code", "state", "iss"}
     assert answer["state"] == "st/a+te"
@@ -434,14 +435,14 @@ async def test_a_redirect_uri_that_was_taken_away_gets_nothing(desk, app, cookie
 
 async def test_idp_10_a_person_who_may_not_gets_no_code(desk, app, cookie):
     await app.allowed(cookie)
-    desk.people.FACTS["refuse"] = "authorize"
+    desk.people.shut = "authorize"
 
     assert app.told(await app.ask(cookie))["error"] == "access_denied"
 
 
 async def test_a_directory_that_is_down_is_told_as_temporary(desk, app, cookie):
     await app.allowed(cookie)
-    desk.people.FACTS["down"] = True
+    desk.people.down = True
 
     assert app.told(await app.ask(cookie))["error"] == "temporarily_unavailable"
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from greatseal.testing import FakeClock
+from greatseal.testing.desk import members_of
 from greatseal_idp import tables as t
 
 PARALLEL = 50
@@ -40,7 +41,7 @@ async def test_idp_253_programs_get_json(desk, register_app, cookie):
 
     answer = await desk.post("/api/auth/consent", cookie=cookie, json={"consent_id": consent["consent_id"], "decision": "approve"})
     assert answer.status == 200
-    assert app.members(answer.json["redirect_to"])["code"]
+    assert members_of(answer.json["redirect_to"])["code"]
 
 
 async def test_programs_may_choose_fewer_scopes(desk, app, cookie):
@@ -49,7 +50,7 @@ async def test_programs_may_choose_fewer_scopes(desk, app, cookie):
 
     answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
 
-    code = app.members(answer.json["redirect_to"])["code"]
+    code = members_of(answer.json["redirect_to"])["code"]
     assert (await app.redeem(code)).json["scope"] == "openid"
 
 
@@ -61,7 +62,7 @@ async def test_never_more_than_was_shown(desk, app, cookie, more):
 
     answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
 
-    tokens = (await app.redeem(app.members(answer.json["redirect_to"])["code"])).json
+    tokens = (await app.redeem(members_of(answer.json["redirect_to"])["code"])).json
     assert tokens["scope"] == "openid"
     assert "refresh_token" not in tokens
     (event,) = await desk.events("consent_granted")
@@ -92,7 +93,7 @@ async def test_whoever_allows_none_of_the_scopes_allows_nothing(desk, app, cooki
 
         answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
 
-        assert app.members(answer.json["redirect_to"])["error"] == "invalid_scope"
+        assert members_of(answer.json["redirect_to"])["error"] == "invalid_scope"
     assert await desk.rows(t.code) == await desk.rows(t.consent) == []
 
 
@@ -145,7 +146,7 @@ async def test_a_scope_that_is_not_allowed_releases_nothing(desk, app, cookie):
 
     answer = await desk.post("/api/auth/consent", cookie=cookie, json=body)
 
-    tokens = (await app.redeem(app.members(answer.json["redirect_to"])["code"])).json
+    tokens = (await app.redeem(members_of(answer.json["redirect_to"])["code"])).json
     assert (await desk.claims(tokens["access_token"])).keys() == {"sub", "name"}
     assert "email" not in desk.provider.signing.verify(tokens["id_token"], typ=frozenset({"jwt"}))
     assert app.told(await app.ask(cookie, scope="openid", claims=PERSONAL, prompt="none"))["error"] == "consent_required"

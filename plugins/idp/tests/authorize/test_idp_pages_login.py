@@ -3,7 +3,6 @@
 import re
 from urllib.parse import urlencode
 
-import msgspec
 import pytest
 
 from greatseal.api.directory import AccountState
@@ -137,7 +136,7 @@ async def test_too_many_attempts_are_said_on_the_page(open_idp):
 
 
 async def test_a_refusing_check_is_said_on_the_page(desk):
-    desk.people.FACTS["refuse"] = "login"
+    desk.people.shut = "login"
     fields, cookie = await login_form(desk)
 
     answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)
@@ -148,7 +147,7 @@ async def test_a_refusing_check_is_said_on_the_page(desk):
 
 async def test_a_directory_that_is_down_is_a_page_of_its_own(desk):
     fields, cookie = await login_form(desk)
-    desk.people.FACTS["down"] = True
+    desk.people.down = True
 
     answer = await desk.post(
         "/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie, headers={"Accept": "text/html"}
@@ -159,7 +158,7 @@ async def test_a_directory_that_is_down_is_a_page_of_its_own(desk):
 
 
 async def test_options_that_fail_are_left_out(desk):
-    desk.people.FACTS["down"] = True
+    desk.people.down = True
 
     page = await desk.get("/ui/auth/login")
 
@@ -329,9 +328,8 @@ async def test_idp_247_idp_248_the_look_is_configured(open_idp, look, policy, ta
     assert policy in page.headers["Content-Security-Policy"]
 
 
-async def test_idp_228_an_expired_password_leads_to_its_change(desk, monkeypatch):
-    alice = msgspec.structs.replace(desk.people.USERS["alice"], state=AccountState(password_expired=True))
-    monkeypatch.setitem(desk.people.USERS, "alice", alice)
+async def test_idp_228_an_expired_password_leads_to_its_change(desk):
+    desk.people.change("alice", state=AccountState(password_expired=True))
     fields, cookie = await login_form(desk)
 
     answer = await desk.post("/login", data={**fields, "username": "alice", "password": "wonderland"}, cookie=cookie)

@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 import pytest
 
 from greatseal.testing import FakeClock
+from greatseal.testing.desk import hidden_fields
 from greatseal_idp import tables as t
 
 URN = "urn:ietf:params:oauth:request_uri:"
@@ -173,7 +174,7 @@ async def test_denial_uses_it_up_too(desk, app, cookie):
     pushed = await app.push()
     asked = await present(desk, app, pushed, cookie)
     page = await desk.get(asked.location, cookie=cookie, headers={"Accept": "text/html"})
-    denied = await app.decide(cookie, app.fields_of(page.text, "consent-form"), "deny")
+    denied = await app.decide(cookie, hidden_fields(page, "consent-form"), "deny")
     assert app.told(denied)["error"] == "access_denied"
 
     assert (await present(desk, app, pushed, cookie)).status == 400

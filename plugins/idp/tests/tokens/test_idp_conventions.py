@@ -14,7 +14,7 @@ CHALLENGE = b64url_encode(sha256(VERIFIER.encode()).digest())
 
 async def published(desk: Any, name: str) -> dict[str, str]:
     """The URLs in a discovery document."""
-    document = (await desk.send("GET", f"/.well-known/{name}")).json
+    document = (await desk.get(f"/.well-known/{name}")).json
     return {member: value for member, value in document.items() if isinstance(value, str) and value.startswith("http")}
 
 
@@ -34,8 +34,8 @@ async def test_idp_002_paths_are_served_from_the_root_of_the_base_url(desk: Any)
     issuer = urls.pop("issuer")
 
     for url in urls.values():
-        assert (await desk.send("OPTIONS", url.removeprefix(issuer))).status != 404, url
-        assert (await desk.send("GET", url.removeprefix(issuer))).status != 404, url
+        assert (await desk.ask("OPTIONS", url.removeprefix(issuer))).status != 404, url
+        assert (await desk.get(url.removeprefix(issuer))).status != 404, url
 
 
 @pytest.mark.parametrize("pkce", [True, False])
@@ -54,9 +54,9 @@ async def test_idp_208_parameters_and_bodies_are_those_of_the_rfcs(desk: Any, cl
     assert token.keys() == {"access_token", "token_type", "expires_in", "scope"}
     form = {"token": token["access_token"], "token_type_hint": "access_token"}
 
-    shown = await desk.post("/introspect", client, form)
-    revoked = await desk.post("/revoke", client, form)
-    pushed = await desk.post(
+    shown = await desk.form("/introspect", client, form)
+    revoked = await desk.form("/revoke", client, form)
+    pushed = await desk.form(
         "/par",
         client,
         {"response_type": "code", "redirect_uri": client.redirect_uris[0], "scope": "openid", "code_challenge": CHALLENGE,
@@ -67,7 +67,7 @@ async def test_idp_208_parameters_and_bodies_are_those_of_the_rfcs(desk: Any, cl
     assert (revoked.status, revoked.body) == (200, b"")
     assert (pushed.status, pushed.json.keys()) == (201, {"request_uri", "expires_in"})
     for path in ("/token", "/introspect", "/revoke", "/par"):
-        answer = await desk.post(path, client, {})
+        answer = await desk.form(path, client, {})
         assert (answer.status, answer.error) == (400, "invalid_request"), path
 
 
@@ -75,13 +75,13 @@ async def test_idp_359_idp_362_what_is_missing_wrong_expired_or_revoked_is_401(d
     expired = (await desk.tokens(client))["access_token"]
     desk.clock.advance(3601)
     revoked = (await desk.tokens(client))["access_token"]
-    await desk.post("/revoke", client, {"token": revoked})
+    await desk.form("/revoke", client, {"token": revoked})
 
     answers = [
         *[await desk.userinfo(token) for token in (expired, revoked, "x")],
-        await desk.send("GET", "/userinfo"),
-        await desk.send("GET", "/api/admin/clients"),
-        await desk.post("/token", None, {"grant_type": "client_credentials", "client_id": client.client_id, "client_secret": "x"}),
+        await desk.get("/userinfo"),
+        await desk.get("/api/admin/clients"),
+        await desk.form("/token", None, {"grant_type": "client_credentials", "client_id": client.client_id, "client_secret": "x"}),
     ]
 
     for answer in answers:

@@ -8,14 +8,14 @@ import pytest
 async def test_s059_json_is_invalid_request_and_never_parsed(desk: Any, client: Any) -> None:
     headers, _ = desk.credentials(client)
 
-    answer = await desk.send("POST", "/token", json={"grant_type": "client_credentials"}, headers=headers)
+    answer = await desk.post("/token", json={"grant_type": "client_credentials"}, headers=headers)
 
     assert (answer.status, answer.error) == (400, "invalid_request")
     assert answer.headers["Cache-Control"] == "no-store"
 
 
 async def test_get_is_not_allowed(desk: Any) -> None:
-    answer = await desk.send("GET", "/token")
+    answer = await desk.get("/token")
 
     assert (answer.status, answer.error) == (405, "method_not_allowed")
 
@@ -35,7 +35,7 @@ async def test_get_is_not_allowed(desk: Any) -> None:
     ],
 )
 async def test_b14_what_is_no_token_request(desk: Any, client: Any, form: Any, error: str) -> None:
-    answer = await desk.post("/token", client, form)
+    answer = await desk.form("/token", client, form)
 
     assert (answer.status, answer.error) == (400, error)
 
@@ -43,7 +43,7 @@ async def test_b14_what_is_no_token_request(desk: Any, client: Any, form: Any, e
 async def test_resource_and_audience_may_repeat(desk: Any, client: Any) -> None:
     form = [("grant_type", "client_credentials"), ("scope", "api"), ("resource", "https://a"), ("resource", "https://b")]
 
-    assert (await desk.post("/token", client, form)).status == 200
+    assert (await desk.form("/token", client, form)).status == 200
 
 
 async def test_a_grant_that_the_client_is_not_registered_for(desk: Any) -> None:
@@ -57,7 +57,7 @@ async def test_a_grant_that_the_client_is_not_registered_for(desk: Any) -> None:
 async def test_the_client_is_proven_before_the_grant_is_looked_at(desk: Any, client: Any) -> None:
     desk._secrets[client.client_id] = "wrong"
 
-    answer = await desk.post("/token", client, {"grant_type": "password"})
+    answer = await desk.form("/token", client, {"grant_type": "password"})
 
     assert (answer.status, answer.error) == (401, "invalid_client")
     assert answer.headers["WWW-Authenticate"].startswith("Basic ")
@@ -66,9 +66,9 @@ async def test_the_client_is_proven_before_the_grant_is_looked_at(desk: Any, cli
 async def test_b16_scripts_of_any_origin_may_call_and_read_refusals(desk: Any, client: Any) -> None:
     origin = {"Origin": "https://spa.example"}
 
-    preflight = await desk.send("OPTIONS", "/token", headers={**origin, "Access-Control-Request-Method": "POST"})
-    good = await desk.post("/token", client, {"grant_type": "client_credentials"}, origin)
-    bad = await desk.post("/token", client, {"grant_type": "password"}, origin)
+    preflight = await desk.ask("OPTIONS", "/token", headers={**origin, "Access-Control-Request-Method": "POST"})
+    good = await desk.form("/token", client, {"grant_type": "client_credentials"}, origin)
+    bad = await desk.form("/token", client, {"grant_type": "password"}, origin)
     plain = await desk.own_token(client)
 
     assert preflight.status == 204

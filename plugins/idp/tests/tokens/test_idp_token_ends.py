@@ -33,19 +33,19 @@ async def test_nothing_that_a_deleted_client_got_is_live(desk: Any, format: str)
 @pytest.mark.parametrize("state", ["disabled", "locked", "expired"])
 async def test_the_claims_of_somebody_who_may_not_sign_in_are_not_told(desk: Any, client: Any, state: str) -> None:
     token = (await desk.tokens(client))["access_token"]
-    desk.people.states["alice"] = AccountState(**{state: True})
+    desk.people.change("alice", state=AccountState(**{state: True}))
 
     answer = await desk.userinfo(token)
 
     assert (answer.status, answer.error) == (401, "invalid_token")
     assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
-    desk.people.states["alice"] = AccountState()
+    desk.people.change("alice", state=AccountState())
     assert (await desk.userinfo(token)).status == 200
 
 
 async def test_the_claims_of_somebody_who_is_gone_are_not_told(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
-    del desk.people.states["alice"]
+    del desk.people.users["alice"]
 
     assert (await desk.userinfo(token)).status == 401
 
@@ -54,7 +54,7 @@ async def test_s064_a_new_password_ends_codes_families_and_claims_of_before(desk
     tokens, code = await desk.tokens(client), await desk.code(client)
     desk.clock.advance(1)
 
-    desk.people.password_changed_at = desk.clock.now()
+    desk.people.change("alice", password_changed_at=desk.clock.now())
 
     assert refused(await desk.redeem(client, code))
     assert refused(await desk.refresh(client, tokens["refresh_token"]))
@@ -67,7 +67,7 @@ async def test_what_was_begun_with_the_new_password_goes_on_within_the_same_seco
     desk.clock.advance(0.5)
     before = await desk.code(client)
     desk.clock.advance(MICROSECOND)
-    desk.people.password_changed_at = desk.clock.now()
+    desk.people.change("alice", password_changed_at=desk.clock.now())
     desk.clock.advance(later)
 
     tokens = await desk.tokens(client)
@@ -80,7 +80,7 @@ async def test_what_was_begun_with_the_new_password_goes_on_within_the_same_seco
 async def test_a_token_of_a_program_knows_no_password(desk: Any, client: Any) -> None:
     token = (await desk.own_token(client, scope="api")).json["access_token"]
     desk.clock.advance(1)
-    desk.people.password_changed_at = desk.clock.now()
+    desk.people.change("alice", password_changed_at=desk.clock.now())
 
     assert await desk.is_live(client, token)
     assert (await desk.own_token(client, scope="api")).status == 200

@@ -42,7 +42,7 @@ async def test_i6_nothing_revoked_comes_back_with_a_clock_that_jumped_ahead(desk
     code = await desk.code(client)
     tokens, other = (await desk.redeem(client, code)).json, await desk.tokens(client)
     for token in (tokens["refresh_token"], other["access_token"]):
-        await desk.post("/revoke", client, {"token": token})
+        await desk.form("/revoke", client, {"token": token})
     revoked = set(desk.provider.revocations._until)
 
     desk.clock.step(30 * DAY)

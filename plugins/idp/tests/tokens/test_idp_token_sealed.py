@@ -29,7 +29,7 @@ async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_proc
     desk = await start_desk(**sections)
     client = await desk.client(more={"access_token_format": "opaque"})
     token = (await desk.own_token(client, scope="api")).json["access_token"]
-    ticket = ExpiredTicket(username="alice", realm="EXAMPLE", changer="people", return_to="/account")
+    ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
     _, cookie = await Tickets(desk.host).set(ticket)
 
     await desk.host.keys.rotate_cluster_key()
@@ -56,7 +56,7 @@ async def test_a_cluster_key_makes_no_opaque_token(start_desk: Any, sections: An
 
 async def test_an_envelope_of_another_purpose_or_node_is_none(start_desk: Any, sections: Any) -> None:
     desk = await start_desk(**sections)
-    ticket = ExpiredTicket(username="alice", realm="EXAMPLE", changer="people", return_to="/account")
+    ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
     _, cookie = await Tickets(desk.host).set(ticket)
     text = cookie.partition(";")[0].partition("=")[2].removeprefix("ct_n1_")
     opaque = OpaqueTokens(desk.host)

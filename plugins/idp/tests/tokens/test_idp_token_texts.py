@@ -37,7 +37,7 @@ async def test_a_token_for_an_exchange_says_whose_it_is_and_of_which_sign_in(des
     for kind in ("access_token", "id_token"):
         for of in (kind, "jwt"):
             found = await subject(tokens[kind], of_type(of))
-            assert (found.subject, found.client_id, found.authentication.acr) == ("alice@EXAMPLE", client.client_id, "gold")
+            assert (found.subject, found.client_id, found.authentication.acr) == ("alice@LOCALHOST", client.client_id, "gold")
     assert (await subject(own, of_type("access_token"))).authentication is None
     assert await subject(tokens["access_token"], of_type("id_token")) is None
     await desk.session("s1")
@@ -67,7 +67,7 @@ async def test_a_signed_answer_of_userinfo_is_no_id_token(desk: Any, client: Any
 async def test_no_form_is_a_fault(desk: Any, client: Any, body: bytes) -> None:
     headers, _ = desk.credentials(client)
 
-    answer = await desk.send("POST", "/token", data=body, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"})
+    answer = await desk.post("/token", data=body, headers={**headers, "Content-Type": "application/x-www-form-urlencoded"})
 
     assert answer.status == 400
     assert answer.error in {"invalid_request", "unsupported_grant_type", "invalid_grant", "unauthorized_client"}

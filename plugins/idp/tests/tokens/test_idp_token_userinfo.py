@@ -24,10 +24,10 @@ async def test_idp_193_the_claims_of_the_scopes(desk: Any, client: Any) -> None:
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.json == {
-        "sub": "alice@EXAMPLE",
-        "name": "Alice A.",
+        "sub": "alice@LOCALHOST",
+        "name": "Alice",
         "updated_at": 7,
-        "email": "alice@example.org",
+        "email": "alice@example.com",
         "email_verified": True,
         "groups": ["staff"],
     }
@@ -38,19 +38,19 @@ async def test_idp_193_three_ways_to_present_the_token(desk: Any, client: Any) -
     header = {"Authorization": f"Bearer {token}"}
 
     answers = [
-        await desk.send("GET", "/userinfo", headers=header),
-        await desk.send("POST", "/userinfo", headers=header),
-        await desk.send("POST", "/userinfo", data={"access_token": token}),
-        await desk.send("GET", "/userinfo", headers={"authorization": f"bEARER {token}"}),
+        await desk.get("/userinfo", headers=header),
+        await desk.post("/userinfo", headers=header),
+        await desk.post("/userinfo", data={"access_token": token}),
+        await desk.get("/userinfo", headers={"authorization": f"bEARER {token}"}),
     ]
 
     assert [answer.status for answer in answers] == [200] * 4
-    assert {answer.json["sub"] for answer in answers} == {"alice@EXAMPLE"}
+    assert {answer.json["sub"] for answer in answers} == {"alice@LOCALHOST"}
 
 
 async def test_r75_no_token_is_a_bare_challenge(desk: Any) -> None:
     for method in ("GET", "POST"):
-        answer = await desk.send(method, "/userinfo")
+        answer = await desk.ask(method, "/userinfo")
         assert (answer.status, answer.error) == (401, "unauthenticated")
         assert challenged(answer) == "Bearer"
 
@@ -73,7 +73,7 @@ async def test_r75_a_token_without_the_scope(desk: Any, client: Any) -> None:
 async def test_two_tokens_at_once_are_invalid_request(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
 
-    answer = await desk.send("POST", "/userinfo", data={"access_token": token}, headers={"Authorization": f"Bearer {token}"})
+    answer = await desk.post("/userinfo", data={"access_token": token}, headers={"Authorization": f"Bearer {token}"})
 
     assert (answer.status, answer.error) == (400, "invalid_request")
 
@@ -81,13 +81,13 @@ async def test_two_tokens_at_once_are_invalid_request(desk: Any, client: Any) ->
 async def test_a_body_of_a_get_is_not_read(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
 
-    assert (await desk.send("GET", "/userinfo", data={"access_token": token})).status == 401
+    assert (await desk.get("/userinfo", data={"access_token": token})).status == 401
 
 
 async def test_s032_a_token_in_the_url_is_refused(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
 
-    answer = await desk.send("GET", f"/userinfo?access_token={token}")
+    answer = await desk.get(f"/userinfo?access_token={token}")
 
     assert (answer.status, answer.error) == (400, "invalid_request")
 
@@ -96,9 +96,9 @@ async def test_b16_scripts_of_any_origin_may_ask(desk: Any, client: Any) -> None
     origin = {"Origin": "https://spa.example"}
     token = (await desk.tokens(client))["access_token"]
 
-    good = await desk.send("GET", "/userinfo", headers={**origin, "Authorization": f"Bearer {token}"})
-    preflight = await desk.send("OPTIONS", "/userinfo", headers=origin)
-    bad = await desk.send("GET", "/userinfo", headers={**origin, "Authorization": "Bearer x"})
+    good = await desk.get("/userinfo", headers={**origin, "Authorization": f"Bearer {token}"})
+    preflight = await desk.ask("OPTIONS", "/userinfo", headers=origin)
+    bad = await desk.get("/userinfo", headers={**origin, "Authorization": "Bearer x"})
 
     assert (bad.status, bad.headers["Access-Control-Allow-Origin"]) == (401, "*")
     assert "WWW-Authenticate" in bad.headers["Access-Control-Expose-Headers"]
@@ -113,10 +113,10 @@ async def test_a_signed_userinfo(desk: Any) -> None:
     answer = await desk.userinfo(token)
 
     assert answer.headers["Content-Type"] == "application/jwt"
-    read = desk.read(answer.body.decode())
+    read = desk.read(answer.text)
     assert read.header["alg"] == "RS256"
     assert read.claims == {
-        "iss": desk.service.url, "aud": client.client_id, "sub": "alice@EXAMPLE", "email": "alice@example.org", "email_verified": True,
+        "iss": desk.service.url, "aud": client.client_id, "sub": "alice@LOCALHOST", "email": "alice@example.com", "email_verified": True,
     }  # fmt: skip
 
 
@@ -129,7 +129,7 @@ async def test_core_2_the_claims_of_an_id_token(desk: Any, client: Any) -> None:
     now = desk.clock.now() // 1_000_000
     assert read.header["typ"] == "JWT"
     assert read.claims == {
-        "iss": desk.service.url, "sub": "alice@EXAMPLE", "aud": client.client_id, "iat": now, "exp": now + 900, "auth_time": now,
+        "iss": desk.service.url, "sub": "alice@LOCALHOST", "aud": client.client_id, "iat": now, "exp": now + 900, "auth_time": now,
         "amr": ["pwd"], "acr": "gold", "sid": "s1", "nonce": 'n "x"',
         "at_hash": b64url_encode(sha256(tokens["access_token"].encode()).digest()[:16]),
     }  # fmt: skip
@@ -138,7 +138,7 @@ async def test_core_2_the_claims_of_an_id_token(desk: Any, client: Any) -> None:
 async def test_scope_claims_in_the_id_token_are_the_clients_choice(desk: Any, client: Any) -> None:
     lean = await desk.client(more={"id_token_include_scope_claims": False})
 
-    assert desk.read((await desk.tokens(client))["id_token"]).claims["email"] == "alice@example.org"
+    assert desk.read((await desk.tokens(client))["id_token"]).claims["email"] == "alice@example.com"
     assert "email" not in desk.read((await desk.tokens(lean))["id_token"]).claims
 
 
@@ -149,9 +149,9 @@ async def test_core_5_5_the_claims_parameter(desk: Any, client: Any) -> None:
 
     for given in (tokens, later):
         claims = desk.read(given["id_token"]).claims
-        assert (claims["name"], "email" in claims) == ("Alice A.", False)
+        assert (claims["name"], "email" in claims) == ("Alice", False)
         assert claims["exp"] > claims["iat"] > 1
-        assert (await desk.userinfo(given["access_token"])).json == {"sub": "alice@EXAMPLE", "email": "alice@example.org"}
+        assert (await desk.userinfo(given["access_token"])).json == {"sub": "alice@LOCALHOST", "email": "alice@example.com"}
 
 
 async def test_the_claims_parameter_gives_nothing_beyond_the_clients_scopes(desk: Any) -> None:
@@ -161,7 +161,7 @@ async def test_the_claims_parameter_gives_nothing_beyond_the_clients_scopes(desk
     tokens = await desk.tokens(client, scopes=("openid",), implied=("email",), claims=asked)
 
     assert "email" not in desk.read(tokens["id_token"]).claims
-    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE"}
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@LOCALHOST"}
 
 
 async def test_the_claims_parameter_gives_nothing_that_was_not_allowed(desk: Any, client: Any) -> None:
@@ -170,8 +170,8 @@ async def test_the_claims_parameter_gives_nothing_that_was_not_allowed(desk: Any
     tokens = await desk.tokens(client, scopes=("openid",), implied=("email",), claims=asked)
 
     read = desk.read(tokens["id_token"]).claims
-    assert (read["email"], "name" in read) == ("alice@example.org", False)
-    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE", "email": "alice@example.org"}
+    assert (read["email"], "name" in read) == ("alice@example.com", False)
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@LOCALHOST", "email": "alice@example.com"}
 
 
 async def test_s012_a_claim_by_name_ends_with_the_scope_of_the_client(desk: Any, client: Any) -> None:
@@ -184,17 +184,17 @@ async def test_s012_a_claim_by_name_ends_with_the_scope_of_the_client(desk: Any,
 
     assert "email" not in desk.read(later["id_token"]).claims
     for one in (tokens, later):
-        assert (await desk.userinfo(one["access_token"])).json == {"sub": "alice@EXAMPLE", "name": "Alice A."}
+        assert (await desk.userinfo(one["access_token"])).json == {"sub": "alice@LOCALHOST", "name": "Alice"}
 
 
 async def test_a_grant_check_that_refuses_a_scope_keeps_its_claims_back(desk: Any, client: Any) -> None:
     asked = {"userinfo": {"email": None, "name": None}}
-    desk.check.refused = frozenset({"email"})
+    desk.people.withheld = frozenset({"email"})
 
     tokens = await desk.tokens(client, scopes=("openid",), implied=("email", "profile"), claims=asked)
 
-    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@EXAMPLE", "name": "Alice A."}
-    desk.check.refused = frozenset({"openid"})
+    assert (await desk.userinfo(tokens["access_token"])).json == {"sub": "alice@LOCALHOST", "name": "Alice"}
+    desk.people.withheld = frozenset({"openid"})
     refused = await desk.redeem(client, await desk.code(client, scopes=("openid",), implied=("profile",), claims=asked))
     assert (refused.status, refused.error) == (403, "access_denied")
 
@@ -213,8 +213,8 @@ async def test_a_custom_scope_cannot_claim_what_belongs_to_the_token(desk: Any) 
 
     claims = desk.read((await desk.tokens(client, scopes=("openid", "odd")))["id_token"]).claims
 
-    assert claims["name"] == "Alice A."
-    assert (claims["exp"] - claims["iat"], claims["sub"]) == (900, "alice@EXAMPLE")
+    assert claims["name"] == "Alice"
+    assert (claims["exp"] - claims["iat"], claims["sub"]) == (900, "alice@LOCALHOST")
 
 
 async def forged(desk: Any, client: Any, *, header: Any = None, claims: Any = None, key: Any = None) -> str:
