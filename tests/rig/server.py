@@ -45,7 +45,7 @@ class Server:
         self.folder = folder
         self.program: Sequence[str] = [str(Path(sys.executable).with_name("greatseal"))]
         self.patience = 180.0
-        """Seconds until it has to be ready."""
+        """Seconds until it has to be ready, and until it has to have stopped."""
         self.port = free_port()
         self.validation_port = free_port()
         self.configuration = folder / "greatseal.toml"
@@ -97,7 +97,7 @@ class Server:
             self._wait_until_ready(process)
             yield
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) == 0, self.log()
+            assert process.wait(timeout=self.patience) == 0, self.log()
         finally:
             if process.poll() is None:
                 process.kill()
