@@ -305,3 +305,25 @@ def test_the_end_of_a_session_is_none_of_what_may_outlive_it() -> None:
     assert not ending.covers_family(family)
     family.is_offline = False
     assert ending.covers_family(family)
+
+
+async def test_what_is_over_is_not_live_while_its_rows_are_there(desk: Any, client: Any) -> None:
+    tokens = await desk.tokens(client)
+    over = Ending(id="1", kind="consent", up_to=2**62, client_id=client.client_id, subject=ALICE)
+    desk.provider.endings.pending[over.id] = over
+
+    assert not await desk.is_live(client, tokens["access_token"])
+    assert (await desk.refresh(client, tokens["refresh_token"])).error == "invalid_grant"
+
+
+async def test_a_family_ends_once_and_outlives_its_session_for_offline_access_alone(desk: Any) -> None:
+    granted = Granted(subject=ALICE, client_id="app", scopes=("openid",))
+    families = desk.provider.families
+    opened = [
+        await desk.host.db.write(families.open, one) for one in (granted, msgspec.structs.replace(granted, scopes=("offline_access",)))
+    ]
+
+    assert [(await families.granted(one.id)).is_offline for one in opened] == [False, True]
+    for ended in (True, False):
+        assert await desk.host.db.write(families.revoke, opened[0].id, event_type="token_revoked") is ended
+    assert len(await desk.events("token_revoked")) == 1

@@ -365,6 +365,7 @@ async def test_a_family_ends_when_it_is_not_used(start_desk: Any) -> None:
     desk.clock.advance(100)
     assert not await desk.is_live(client, idle)
     assert refused(await desk.refresh(client, idle))
+    assert not await desk.events("refresh_replay")
 
 
 async def test_tokens_outlive_a_restart(start_desk: Any, fresh_database: Any, tmp_path: Any) -> None:
