@@ -62,12 +62,12 @@ async def test_s056_many_clients_send_the_secret_plain(desk: Any, secret: str) -
 
 
 async def test_idp_029_a_secret_in_the_body(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_post", "chosen by somebody 1234")
-    assert outcome(await token(desk, client_id=client_id, client_secret="chosen by somebody 1234")) == PROVEN
+    client_id = await made(desk, "client_secret_post", "chosen-by-somebody-1234")
+    assert outcome(await token(desk, client_id=client_id, client_secret="chosen-by-somebody-1234")) == PROVEN
     assert outcome(await token(desk, client_id=client_id, client_secret="other")) == NOT_PROVEN
     assert outcome(await token(desk, client_id=client_id)) == NOT_PROVEN
-    assert outcome(await token(desk, client_secret="chosen by somebody 1234")) == NOT_PROVEN
-    assert outcome(await desk.post(f"/token?client_id={client_id}&client_secret=chosen by somebody 1234", data=FORM)) == NOT_PROVEN
+    assert outcome(await token(desk, client_secret="chosen-by-somebody-1234")) == NOT_PROVEN
+    assert outcome(await desk.post(f"/token?client_id={client_id}&client_secret=chosen-by-somebody-1234", data=FORM)) == NOT_PROVEN
 
 
 async def test_idp_032_a_public_client_names_itself(desk: Any) -> None:
@@ -81,11 +81,11 @@ async def test_idp_032_a_public_client_names_itself(desk: Any) -> None:
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"])
 async def test_idp_345_s057_the_method_used_is_the_registered_one(desk: Any, method: str) -> None:
-    given = {"private_key_jwt": {"jwks_uri": "https://app.example/jwks"}, "none": {}}.get(method, {"secret": "chosen by somebody 1234"})
+    given = {"private_key_jwt": {"jwks_uri": "https://app.example/jwks"}, "none": {}}.get(method, {"secret": "chosen-by-somebody-1234"})
     client_id = await made(desk, method, **given)
     tried = {
-        "client_secret_basic": {"headers": basic(client_id, "chosen by somebody 1234")},
-        "client_secret_post": {"client_id": client_id, "client_secret": "chosen by somebody 1234"},
+        "client_secret_basic": {"headers": basic(client_id, "chosen-by-somebody-1234")},
+        "client_secret_post": {"client_id": client_id, "client_secret": "chosen-by-somebody-1234"},
         "none": {"client_id": client_id},
     }
     for used, request in tried.items():
@@ -93,17 +93,17 @@ async def test_idp_345_s057_the_method_used_is_the_registered_one(desk: Any, met
 
 
 async def test_more_than_one_method_is_invalid_request(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
     both = await token(
-        desk, headers=basic(client_id, "chosen by somebody 1234"), client_id=client_id, client_secret="chosen by somebody 1234"
+        desk, headers=basic(client_id, "chosen-by-somebody-1234"), client_id=client_id, client_secret="chosen-by-somebody-1234"
     )
-    without_id = await token(desk, headers=basic(client_id, "chosen by somebody 1234"), client_secret="chosen by somebody 1234")
+    without_id = await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"), client_secret="chosen-by-somebody-1234")
     assert outcome(both) == outcome(without_id) == (400, "invalid_request")
 
 
 async def test_a_client_id_beside_another_clients_header_is_invalid_request(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
-    answer = await token(desk, headers=basic(client_id, "chosen by somebody 1234"), client_id=await made(desk, "none"))
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
+    answer = await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"), client_id=await made(desk, "none"))
     assert outcome(answer) == (400, "invalid_request")
 
 
@@ -124,13 +124,13 @@ async def test_credentials_that_are_not_utf_8_are_invalid_client(desk: Any) -> N
 
 
 async def test_a_challenge_answers_the_header_alone(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_post", "chosen by somebody 1234")
+    client_id = await made(desk, "client_secret_post", "chosen-by-somebody-1234")
     assert "WWW-Authenticate" not in (await token(desk, client_id=client_id, client_secret="x")).headers
     assert "WWW-Authenticate" not in (await token(desk)).headers
 
 
 async def test_the_same_words_for_an_unknown_client_and_a_wrong_secret(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
     wrong = await token(desk, headers=basic(client_id, "x"))
     unknown = await token(desk, headers=basic("somebody", "x"))
     long = await token(desk, headers=basic("x" * 300, "x"))
@@ -161,10 +161,10 @@ async def test_a_changed_secret_counts_at_once(desk: Any) -> None:
 
 
 async def test_a_deleted_client_is_invalid_client_at_once(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
-    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
+    assert outcome(await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"))) == PROVEN
     await desk.provider.clients.delete(client_id, by="root")
-    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == NOT_PROVEN
+    assert outcome(await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"))) == NOT_PROVEN
 
 
 async def test_fifty_first_requests_at_once_with_a_chosen_secret_are_all_proven(desk: Any) -> None:
@@ -179,8 +179,8 @@ async def test_fifty_first_requests_at_once_with_a_chosen_secret_are_all_proven(
 async def test_twenty_failures_of_a_client_in_a_minute_are_followed_by_429(open_idp: Any) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     desk = await open_idp(clock=clock)
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
-    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN  # remembered: no Argon2id any more
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
+    assert outcome(await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"))) == PROVEN  # remembered: no Argon2id any more
 
     for _ in range(20):
         assert outcome(await token(desk, headers=raw_basic(f"{client_id}:guess"))) == NOT_PROVEN
@@ -188,14 +188,14 @@ async def test_twenty_failures_of_a_client_in_a_minute_are_followed_by_429(open_
 
     assert outcome(limited) == (429, "rate_limited")
     assert 0 < int(limited.headers["Retry-After"]) <= 60
-    assert outcome(await token(desk, headers=basic(client_id, "chosen by somebody 1234"))) == PROVEN  # the client itself is not shut out
+    assert outcome(await token(desk, headers=basic(client_id, "chosen-by-somebody-1234"))) == PROVEN  # the client itself is not shut out
     assert outcome(await token(desk, headers=basic("somebody", "guess"))) == NOT_PROVEN  # nor is any other
     clock.advance(61)
     assert outcome(await token(desk, headers=raw_basic(f"{client_id}:guess"))) == NOT_PROVEN
 
 
 async def test_a_right_secret_is_slow_once(desk: Any) -> None:
-    client_id = await made(desk, "client_secret_basic", "chosen by somebody 1234")
+    client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
     client = await desk.provider.clients.get(client_id)
     secrets = desk.provider.clients.secrets
     hashed = 0
@@ -208,7 +208,7 @@ async def test_a_right_secret_is_slow_once(desk: Any) -> None:
 
     desk.service.kernel.blocking.run = counted
     for _ in range(5):
-        assert await secrets.is_right(client, ["chosen by somebody 1234"])
+        assert await secrets.is_right(client, ["chosen-by-somebody-1234"])
     assert hashed == 1
     assert not await secrets.is_right(client, ["other"])
     assert hashed == 2
