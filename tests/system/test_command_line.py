@@ -297,18 +297,21 @@ def test_a_hang_up_signal_ends_nothing_where_there_are_no_tls_files(config):
     assert process.returncode == 0
 
 
-def test_a_service_ends_with_its_terminal(config, tmp_path):
+def test_a_service_outlives_the_reader_of_its_greeting_and_ends_with_its_terminal(config):
     ours, theirs = pty.openpty()
-    log = tmp_path / "log"
+    reader, greeting = os.pipe()
+    os.close(reader)
     # The first terminal that a new session opens is its own.
-    start = f"exec setsid --ctty {sys.executable} -m greatseal serve -c {config()} 2>{log}"
-    with subprocess.Popen(["sh", "-c", start], stdin=theirs, stdout=subprocess.PIPE) as process:
+    command = ["setsid", "--ctty", *GREATSEAL, "serve", "-c", str(config())]
+    with subprocess.Popen(command, stdin=theirs, stdout=greeting, stderr=subprocess.PIPE, text=True) as process:
         os.close(theirs)
-        assert b"Greatseal" in process.stdout.readline() + process.stdout.readline()
+        os.close(greeting)
+        said(process, "ready")
         os.close(ours)
+        log = process.stderr.read().splitlines()
 
     assert process.returncode == 0
-    assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
+    assert json.loads(log[-1])["event"] == "stopped"
 
 
 def test_check_config_tells_three_problems_at_once(config):

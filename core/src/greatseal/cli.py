@@ -130,14 +130,15 @@ def _spare_collector() -> None:
 
 def _greet(kernel: "Kernel") -> None:
     """What a person should do next; scripts read the log instead."""
-    click.echo(f"\nGreatseal {__version__} serves {kernel.base_url}\n")
+    said = [f"\nGreatseal {__version__} serves {kernel.base_url}\n"]
     for welcome in kernel.welcomes:
         if lines := welcome.lines():
-            click.echo(f"{welcome.title}\n")
-            for line in lines:
-                click.echo(f"    {line}")
-            click.echo("")
-    sys.stdout.flush()
+            said += [f"{welcome.title}\n", *(f"    {line}" for line in lines), ""]
+    try:
+        click.echo("\n".join(said))
+    except OSError:
+        # Nobody reads it any more: no reason to end, nor to fail at the last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @main.command("check-config")

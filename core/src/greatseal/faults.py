@@ -1,7 +1,8 @@
 """Fault points: places where tests kill, fail or hold the process. Nothing happens without GREATSEAL_FAULTS=1.
 
-GREATSEAL_FAULT names what to do: ``point:action[:n]`` on the n-th hit (from 1); ``kill`` ends the process at once, ``enospc`` and
-``eio`` raise the OSError of a full or broken disk, ``hold`` blocks until the file GREATSEAL_FAULT_RELEASE exists.
+GREATSEAL_FAULT names what to do: ``point:action[:n]`` on the n-th hit (from 1), ``point:action:n-m`` on each from n to m; ``kill``
+ends the process at once, ``enospc`` and ``eio`` raise the OSError of a full or broken disk, ``hold`` blocks until the file
+GREATSEAL_FAULT_RELEASE exists.
 """
 
 import errno
@@ -19,14 +20,15 @@ active = os.environ.get("GREATSEAL_FAULTS") == "1"
 
 _hits: Counter[str] = Counter()
 _lock = threading.Lock()
-_armed: dict[str, tuple[str, int]] = {}
+_armed: dict[str, tuple[str, range]] = {}
 
 
 def arm(plan: str) -> None:
-    """Add a plan, ``point:action[:n]``; the n-th hit counts from now."""
+    """Add a plan, ``point:action[:n[-m]]``; hits count from now."""
     name, action, *rest = plan.rsplit(":", 2) if plan.count(":") == 2 else plan.rsplit(":", 1)
+    first, _, last = (rest[0] if rest else "1").partition("-")
     with _lock:
-        _armed[name] = (action, _hits[name] + int(rest[0] if rest else 1))
+        _armed[name] = (action, range(_hits[name] + int(first), _hits[name] + int(last or first) + 1))
 
 
 def hits() -> dict[str, int]:
@@ -44,8 +46,8 @@ def point(name: str) -> None:
 def _pass(name: str) -> None:
     with _lock:
         _hits[name] += 1
-        action, at = _armed.get(name, ("", 0))
-        if _hits[name] != at:
+        action, when = _armed.get(name, ("", range(0)))
+        if _hits[name] not in when:
             return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
