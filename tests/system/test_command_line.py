@@ -398,7 +398,7 @@ FOUND = [
     "[profiles.web] issue_as: no enabled plugin issues 'mtc'",
     "[profiles.web] validity_days: 36500 days are more than the 3650 that CA 'default' lives",
     "plugin 'acme' has no challenge type to offer",
-    "{folder}/file/state: the state folder cannot be used: {folder}/file is no folder",
+    "{folder}/file/state: the state folder cannot be used: {folder}/file is no folder; see [server] state_dir",
 ]
 
 

@@ -249,7 +249,7 @@ def test_folders_that_cannot_be_made_are_told_and_none_is_made(tmp_path):
     inside, beside = tmp_path / "file" / "deep" / "x", tmp_path / "new" / "x"
 
     assert report(database={"url": f"sqlite:///{inside}"}) == [
-        f"{inside.parent}: the state folder cannot be used: {tmp_path}/file is no folder"
+        f"{inside.parent}: the state folder cannot be used: {tmp_path}/file is no folder; see [server] state_dir"
     ]
     assert report({"state_dir": str(beside)}, database={"url": f"sqlite:///{inside}"}) == [
         f"[database] url: no database can be made in {inside.parent}: {tmp_path}/file is no folder"
@@ -262,7 +262,7 @@ def test_a_folder_of_somebody_else_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode, **_: path != tmp_path)  # root may write everywhere
 
     assert report({"state_dir": str(tmp_path / "state")}) == [
-        f"{tmp_path}/state: the state folder cannot be used: {tmp_path} cannot be written by this user"
+        f"{tmp_path}/state: the state folder cannot be used: {tmp_path} cannot be written by this user; see [server] state_dir"
     ]
 
 

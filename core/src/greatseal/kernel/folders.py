@@ -34,7 +34,7 @@ def state_folder(server: Server, database_url: str, base_url: str) -> tuple[Path
 def state_problem(path: Path) -> str | None:
     """What is wrong with the state folder, asked without making it."""
     if reason := folder_problem(path):
-        return f"{path}: the state folder cannot be used: {reason}"
+        return f"{path}: the state folder cannot be used: {reason}; see [server] state_dir"
     return _open_to_all(path)
 
 
@@ -44,7 +44,7 @@ def make_state_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         problem = _open_to_all(path)
     except OSError as error:
-        raise StartProblem(f"{path}: the state folder cannot be made: {error.strerror}") from None
+        raise StartProblem(f"{path}: the state folder cannot be made: {error.strerror}; see [server] state_dir") from None
     if problem:
         raise StartProblem(problem)
 

@@ -76,7 +76,7 @@ class Plugin:
 
         async def readable() -> CheckResult:
             people = file.people() if file else None
-            return CheckResult(ok=True, detail=f"{len(people.users)} users" if people else "[users] is not configured")
+            return CheckResult(ok=True, detail=f"users: {len(people.users)}" if people else "[users] is not configured")
 
         return [Check(name="users file", run=readable)]
 
