@@ -75,7 +75,7 @@ def test_the_identity_contracts_are_services_and_components_of_architecture_4():
     assert names >= {
         "AccountBinding", "AuthScheme", "Authenticator", "ChallengeValidator", "ClaimsProvider", "ClientAuthMethod", "ClientResolver",
         "CredentialStore", "Directory", "FinalizeCheck", "Grant", "GrantCheck", "IssuanceObserver", "Issuer", "KeyStore", "LogBackend",
-        "LoginOptions", "PasswordChanger", "SanInjector", "Selector",
+        "LoginOptions", "PasswordChanger", "SanInjector", "Selector", "TokenBinding",
     }  # fmt: skip
 
 

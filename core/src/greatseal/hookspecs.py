@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import click
 
     from greatseal.api.acme import AccountBinding, ChallengeValidator
+    from greatseal.api.authorization import Extension
     from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
     from greatseal.api.declarations import (
         Check,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from greatseal.api.keys import KeyStore
     from greatseal.api.pages import StartPart
     from greatseal.api.services import ServiceKey
-    from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
+    from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
     from greatseal.host import Host
 
 hookspec = pluggy.HookspecMarker("greatseal")
@@ -45,9 +46,9 @@ hookspec = pluggy.HookspecMarker("greatseal")
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
     "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery",
-    "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "login_options",
-    "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings", "start_page", "verify",
-    "welcome",
+    "extensions", "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
+    "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings",
+    "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -140,6 +141,16 @@ def client_fields(host: "Host") -> "Sequence[ClientField]":
 @hookspec
 def client_resolvers(host: "Host") -> "Sequence[ClientResolver]":
     """Clients that are no row of the registry, keyed by ``name``."""
+
+
+@hookspec
+def token_bindings(host: "Host") -> "Sequence[TokenBinding]":
+    """What access and refresh tokens can be bound to, keyed by ``confirmation``. Read by idp."""
+
+
+@hookspec
+def extensions(host: "Host") -> "Sequence[Extension[Any]]":
+    """Extensions of authorization requests and of what they grant, keyed by ``name``. Read by idp."""
 
 
 @hookspec

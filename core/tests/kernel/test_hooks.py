@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
@@ -16,7 +17,7 @@ from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions,
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
-from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
+from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 from greatseal.kernel.kernel import Kernel
 from greatseal.testing.distributions import install
 
@@ -26,6 +27,7 @@ import click, msgspec
 from sqlalchemy import Column, MetaData
 from greatseal import hookimpl
 from greatseal.api.acme import *
+from greatseal.api.authorization import *
 from greatseal.api.clients import *
 from greatseal.api.declarations import *
 from greatseal.api.directory import *
@@ -149,6 +151,26 @@ COMPONENTS = {
         """,
     ),
     "client_fields": (ClientField, "sample", "return [ClientField(name='sample')]"),
+    "token_bindings": (
+        TokenBinding,
+        "sample",
+        """
+        class Sample(TokenBinding):
+            confirmation = "sample"
+            async def prove(self, request): return None
+            async def check(self, call, text, token, value): return ()
+        return [Sample()]
+        """,
+    ),
+    "extensions": (
+        Extension,
+        "sample",
+        """
+        class Sample(Extension[Password]):
+            name = "sample"
+        return [Sample()]
+        """,
+    ),
     "client_resolvers": (
         ClientResolver,
         "sample",

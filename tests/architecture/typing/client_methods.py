@@ -1,6 +1,7 @@
 """Client authentication by a secret, by a certificate of the connection, by a Kerberos ticket without a client_id."""
 
 import hmac
+import ssl
 from base64 import b64decode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -12,7 +13,6 @@ from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import (
     Client,
     ClientAuthMethod,
-    ClientField,
     ClientMatch,
     ClientRequest,
     Clients,
@@ -23,21 +23,6 @@ from greatseal.api.clients import (
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call
 from greatseal.api.identity import Accepted, Continue, NegotiateRefused, Negotiator
-
-
-def dpop_fields() -> Sequence[ClientField]:
-    """DPoP (RFC 9449 s5.2)."""
-    return [ClientField(name="dpop_bound_access_tokens")]
-
-
-def certificate_fields(listener_asks: bool) -> Sequence[ClientField]:
-    """mTLS (RFC 8705 s3.4), where the listener asks for certificates at all."""
-    return [ClientField(name="tls_client_certificate_bound_access_tokens")] if listener_asks else []
-
-
-def profile_fields() -> Sequence[ClientField]:
-    """FAPI 2.0; JARM, JAR and front-channel logout name their fields in the same way."""
-    return [ClientField(name="profile")]
 
 
 class BasicCredentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,13 +73,14 @@ class TlsClientAuth(ClientAuthMethod[PresentedCertificate]):
             if registration.client.tls_client_certificate_sha256 is None:
                 raise InvalidClientMetadata("tls_client_certificate is required")
             return registration.client
-        return msgspec.structs.replace(registration.client, tls_client_certificate_sha256=thumbprint(registration.tls_client_certificate))
+        thumbprint = sha256(ssl.PEM_cert_to_DER_cert(registration.tls_client_certificate)).hexdigest()
+        return msgspec.structs.replace(registration.client, tls_client_certificate_sha256=thumbprint)
 
     def credentials(self, request: ClientRequest) -> PresentedCertificate | None:
-        pem = presented(request.call)
-        if pem is None or "client_id" not in request.form:
+        certificate = request.call.connection.certificate
+        if certificate is None or "client_id" not in request.form:
             return None
-        return PresentedCertificate(client_id=request.form["client_id"], thumbprint=thumbprint(pem))
+        return PresentedCertificate(client_id=request.form["client_id"], thumbprint=sha256(certificate).hexdigest())
 
     def client_id(self, credentials: PresentedCertificate) -> str:
         return credentials.client_id
@@ -102,19 +88,7 @@ class TlsClientAuth(ClientAuthMethod[PresentedCertificate]):
     async def verify(self, credentials: PresentedCertificate, client: Client) -> ClientMatch:
         if client.tls_client_certificate_sha256 != credentials.thumbprint:
             raise InvalidClient("the client was not proven")
-        return ClientMatch(client=client, subject=client.client_id, cnf={"x5t#S256": credentials.thumbprint})
-
-
-def presented(call: Call) -> str | None:
-    """The certificate of the connection, or that of RFC 9440 from a trusted proxy alone."""
-    if call.connection.trusted_proxy:
-        return call.headers.get("Client-Cert")
-    tls = call.http.transport.get_extra_info("ssl_object") if call.http.transport is not None else None
-    return None if tls is None else tls.getpeercert(True)
-
-
-def thumbprint(pem: str) -> str:
-    return sha256(pem.encode()).hexdigest()
+        return ClientMatch(client=client, subject=client.client_id)
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):

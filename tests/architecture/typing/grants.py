@@ -167,7 +167,7 @@ class TokenExchange(Grant[Nothing]):
             scopes=tuple(sorted(scopes)),
             authentication=subject.authentication,
             audiences=(*form.all("audience"), *form.all("resource")),
-            cnf=request.match.cnf,
+            exchanged=subject.claims,
             claims={} if act is None else {"act": {name: value for name, value in act.items() if value is not None}},
             issued_token_type="urn:ietf:params:oauth:token-type:access_token",
             not_after=subject.expires_at,

@@ -78,23 +78,54 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The client is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or the Kerberos principal.
 
-    ``cnf`` binds those tokens (RFC 7800), for example to a certificate. ``headers`` go out with the reply. ``events`` is called with the
-    granted scopes when tokens are issued; its events are committed before anything is signed.
+    ``proven`` are keys that the method verified itself, by the member of ``cnf`` that names each (RFC 7800); they bind nothing unless a
+    :class:`greatseal.api.tokens.TokenBinding` takes them up. ``headers`` go out with the reply. ``events`` is called with the granted
+    scopes when tokens are issued; its events are committed before anything is signed.
     """
 
     client: Client
     subject: str
-    cnf: Mapping[str, str] | None = None
+    proven: Mapping[str, str] = {}
     headers: Headers = ()
     events: Callable[[Sequence[str]], Sequence[AuditEvent]] | None = None
 
 
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that a request proved to hold: ``value`` in the member ``confirmation`` of ``cnf`` (RFC 7800).
+
+    With ``access`` it is the ``cnf`` of the access token; with ``refresh`` every refresh must prove it again. ``headers`` go out with the
+    reply, also when the grant refuses later.
+    """
+
+    confirmation: str
+    value: str
+    access: bool = True
+    refresh: bool = False
+    headers: Headers = ()
+
+
 class ProvenRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request whose client was proven."""
+    """A request whose client was proven. ``proofs`` are there at the token endpoint and at /par."""
 
     call: Call
     form: Parameters
     match: ClientMatch
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def proven(self) -> Mapping[str, str]:
+        """Every key that the request proved to hold, by confirmation."""
+        return {proof.confirmation: proof.value for proof in self.proofs}
+
+    @property
+    def cnf(self) -> Mapping[str, str] | None:
+        """What the access token is bound to, None for nothing."""
+        return {proof.confirmation: proof.value for proof in self.proofs if proof.access} or None
+
+    @property
+    def bound(self) -> Mapping[str, str]:
+        """What every refresh must prove again."""
+        return {proof.confirmation: proof.value for proof in self.proofs if proof.refresh}
 
     @property
     def client(self) -> Client:

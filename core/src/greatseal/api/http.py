@@ -177,6 +177,8 @@ class Connection(Protocol):
 
     state: dict[str, Any]
     trusted_proxy: bool
+    certificate: bytes | None
+    """The DER of the certificate that the client proved to hold. None where it has none: no listener asks for one yet."""
 
 
 class Call(Protocol):
@@ -185,6 +187,14 @@ class Call(Protocol):
     @property
     def route(self) -> "Route":
         """The route that was matched."""
+
+    @property
+    def method(self) -> str:
+        """The method, in capitals."""
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body was sent, an empty one too."""
 
     @property
     def http(self) -> "web.Request":
@@ -201,6 +211,9 @@ class Call(Protocol):
     @property
     def headers(self) -> Mapping[str, str]:
         """The header fields, by name in any case; of one that repeats, the first."""
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        """Every value of a header field, in order."""
 
     @property
     def url(self) -> str:
@@ -275,5 +288,6 @@ class AuthScheme(ABC):
 class Discovery(msgspec.Struct, frozen=True):
     """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``."""
 
-    document: Literal["oauth", "openid", "federation", "acme"]
+    document: Literal["oauth", "openid", "federation", "acme", "jwks"]
+    """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens."""
     members: Callable[[], Mapping[str, object]]

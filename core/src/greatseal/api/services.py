@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from greatseal.api.acme import Accounts, Challenges
+    from greatseal.api.authorization import Authorizations
     from greatseal.api.clients import Clients
     from greatseal.api.directory import Directories
     from greatseal.api.identity import Login, Negotiator
@@ -83,6 +84,8 @@ CLIENTS: "ServiceKey[Clients]" = ServiceKey("clients")
 """OAuth clients (plugin idp)."""
 TOKENS: "ServiceKey[Tokens]" = ServiceKey("tokens")
 """Tokens of this issuer (plugin idp)."""
+AUTHORIZATIONS: "ServiceKey[Authorizations]" = ServiceKey("authorizations")
+"""Requests for authorization (plugin idp)."""
 FAMILIES: "ServiceKey[Families]" = ServiceKey("families")
 """Refresh token families (plugin idp)."""
 NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate")

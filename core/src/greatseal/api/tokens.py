@@ -1,8 +1,9 @@
 """Grants, what they give, who may refuse it, and the claims of a subject.
 
-One token request, in order: the client is proven, :meth:`Grant.prepare` (all I/O, and :meth:`Tokens.permitted`: account state and grant
-checks), one transaction with :meth:`Grant.redeem`, the refresh family and the audit events, then signing, then the reply. Nothing is
-signed that was not committed.
+One token request, in order: the client is proven, then its keys (:meth:`TokenBinding.prove`), the extensions are asked
+(:meth:`greatseal.api.authorization.Extension.ask`), :meth:`Grant.prepare` (all I/O, and :meth:`Tokens.permitted`: account state and grant
+checks), one transaction with :meth:`Grant.redeem`, ``Extension.grant``, the refresh family and the audit events, then signing, then the
+reply. Nothing is signed that was not committed.
 """
 
 from abc import ABC, abstractmethod
@@ -12,9 +13,10 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Client, ProvenRequest
-from greatseal.api.http import Caller
-from greatseal.api.problems import BadRequest
+from greatseal.api.clients import Client, Proof, ProvenRequest
+from greatseal.api.http import Call, Caller
+from greatseal.api.identity import Headers
+from greatseal.api.problems import BadRequest, Problem, Unauthenticated
 from greatseal.api.store import Refused, Tx
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -49,8 +51,13 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     ``subject`` is the ``sub`` of the tokens; ``authentication`` is None when no person is behind them. ``may_refresh`` lets the
     endpoint open a family where ``offline_access`` is granted; ``family`` is the one that the grant continued or opened itself.
     ``not_after`` (microseconds) caps the lifetime. ``origin`` is a digest under which all that is issued now can be revoked later, such
-    as that of the code. ``claims`` are added to the access token as they are: ``act``, ``authorization_details``. ``implied`` are scopes
-    that are in no token: the person allowed them for claims that the client asked for by name (OpenID Connect Core s5.5).
+    as that of the code. ``claims`` are added to the access token as they are, such as ``act``, and ``members`` to the token response.
+    ``implied`` are scopes that are in no token: the person allowed them for claims that the client asked for by name (OpenID Connect Core
+    s5.5).
+
+    ``more`` is what extensions kept when the person authorized, by name; None when no authorization is behind it, as with
+    client_credentials. A grant that swaps tokens sets ``exchanged`` to the claims of the one that it took. ``cnf``, and ``bound`` (what
+    every refresh must prove again), are set by the token endpoint alone.
     """
 
     subject: str
@@ -59,8 +66,12 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     implied: tuple[str, ...] = ()
     authentication: Authentication | None = None
     audiences: tuple[str, ...] = ()
+    more: Mapping[str, Any] | None = None
+    exchanged: Mapping[str, Any] | None = None
     cnf: Mapping[str, str] | None = None
-    claims: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    bound: Mapping[str, str] = {}
+    claims: Mapping[str, Any] = {}
+    members: Mapping[str, Any] = {}
     id_token: IdTokenOrder | None = None
     issued_token_type: str | None = None
     may_refresh: bool = False
@@ -163,9 +174,10 @@ class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BearerCaller(Caller, frozen=True, kw_only=True):
-    """The caller of routes with the rule Bearer."""
+    """The caller of routes with the rule Bearer. ``headers`` of its binding go out with the reply."""
 
     token: AccessToken
+    headers: Headers = ()
 
 
 class SubjectToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +222,66 @@ class Families(Protocol):
 
     def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> None:
         """End all families that match every value given; at least one must be. None is good any more; the rows of many follow in bites."""
+
+
+# ---- Keys that tokens are bound to
+
+
+class TokenBinding(ABC):
+    """One member of ``cnf`` (RFC 7800), and how it is proven.
+
+    A token is bound to one key at most: two proofs with ``access`` in one request are ``invalid_request``. A token whose ``cnf`` has a
+    member that no enabled plugin provides is refused everywhere.
+    """
+
+    confirmation: ClassVar[str]
+    """The member, for example ``jkt`` or ``x5t#S256``."""
+    scheme: ClassVar[str] = "Bearer"
+    """The word in ``Authorization``, and the ``token_type``."""
+    fields: ClassVar[type[msgspec.Struct] | None] = None
+    """Members of a client that it brings, with their types; a default asks for nothing."""
+    request_headers: ClassVar[tuple[str, ...]] = ()
+    """What scripts of other origins may send: allowed in preflights."""
+    reply_headers: ClassVar[tuple[str, ...]] = ()
+    """What scripts of other origins may read: exposed."""
+
+    @abstractmethod
+    async def prove(self, request: ProvenRequest) -> Proof | None:
+        """At /token and /par: after the client was proven, before the grant. Every binding is asked.
+
+        None when nothing was sent, and for what is there unasked (a certificate) when the client did not register for it. A Problem
+        refuses, with headers of its own; no code is burned, no family touched.
+        """
+
+    def missing(self, client: Client) -> Problem | None:
+        """At /token, after :meth:`prove` gave None: why this client may not go without.
+
+        Asked at registration too: two that refuse are ``invalid_client_metadata``, for no request could satisfy both.
+        """
+        return None
+
+    @abstractmethod
+    async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:
+        """At a resource, for a token whose ``cnf`` has this member with ``value``; ``text`` is the token as sent.
+
+        Returns headers for the reply, success too. Raises :class:`InvalidToken`, or an Unauthenticated of its own; both carry
+        ``WWW-Authenticate``.
+        """
+
+    def challenge(self) -> str:
+        """What a 401 offers beside Bearer, for a binding with another scheme."""
+        return self.scheme
+
+
+class InvalidToken(Unauthenticated):
+    """The token is expired, revoked, malformed, bound to a key that was not proven, or not for this server (RFC 6750 s3.1)."""
+
+    error = "invalid_token"
+
+    def __init__(self, detail: str, *, scheme: str = "Bearer", cause: str = "", headers: Mapping[str, str] | None = None) -> None:
+        said = detail.replace("\\", "").replace('"', "'")
+        challenge = f'{scheme} error="{self.error}", error_description="{said}"'
+        super().__init__(detail, cause=cause, headers={"WWW-Authenticate": challenge, **(headers or {})})
 
 
 # ---- Refusals of the token endpoint (RFC 6749 s5.2, RFC 8628 s3.5, RFC 8707 s2)

@@ -55,8 +55,19 @@ class HttpCall:
         self._remote: str | None = None
 
     @property
+    def method(self) -> str:
+        return self.http.method
+
+    @property
+    def has_body(self) -> bool:
+        return self.http.body_exists
+
+    @property
     def headers(self) -> Mapping[str, str]:
         return self.http.headers
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        return tuple(self.http.headers.getall(name, ()))
 
     @property
     def query(self) -> Parameters:

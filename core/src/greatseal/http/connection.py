@@ -20,9 +20,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class ConnectionState:
     """A place for half-open authentication, keyed by its owner (:class:`greatseal.api.http.Connection`)."""
 
-    __slots__ = ("state", "trusted_proxy")
+    __slots__ = ("certificate", "state", "trusted_proxy")
 
     def __init__(self, *, trusted_proxy: bool) -> None:
+        self.certificate: bytes | None = None
         self.state: dict[str, Any] = {}
         self.trusted_proxy = trusted_proxy
 

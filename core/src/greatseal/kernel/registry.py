@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
+from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
@@ -14,7 +15,7 @@ from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
-from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
+from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ POINTS = (
     Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),
     Point("client_fields", ClientField, lambda one: one.name),
     Point("client_resolvers", ClientResolver, lambda one: one.name),
+    Point("token_bindings", TokenBinding, lambda one: one.confirmation),
+    Point("extensions", Extension, lambda one: one.name),
     Point("grants", Grant, lambda one: one.grant_type),
     Point("grant_checks", GrantCheck, lambda one: one.name),
     Point("scopes", ScopeDefinition, lambda one: one.name),

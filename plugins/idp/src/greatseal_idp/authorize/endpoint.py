@@ -113,7 +113,7 @@ class AuthorizeEndpoint:
         """Answer a checked request: sign-in, consent, or a code. ``since`` is when one with a ``handle`` began to wait."""
         try:
             session = await self._provider.login.session(call)
-            if session is None and call.http.method == "POST" and parameters is not None:
+            if session is None and call.method == "POST" and parameters is not None:
                 return await self._as_get(call, kept, parameters)
             now = self._host.clock.now()
             fresh = session is not None and _is_for(kept, session, since, now)
@@ -213,7 +213,7 @@ def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int,
 
 
 async def _parameters(call: Call) -> Parameters:
-    if call.http.method != "POST":
+    if call.method != "POST":
         return call.query
     if len(call.query):
         raise BadRequest("the parameters of a POST belong into its body alone")

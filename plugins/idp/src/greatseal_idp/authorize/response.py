@@ -52,7 +52,7 @@ class Responses:
             targets = form_sources(to.redirect_uri)
             return self._pages.page("form_post", form_targets=targets, script=True, target=to.redirect_uri, fields=fields)
         # 307 and 308 would send a password form on to the client (RFC 9700 s4.12).
-        status = 303 if call.http.method == "POST" else 302
+        status = 303 if call.method == "POST" else 302
         return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.url(to, members))))
 
     def _whole(self, to: Addressee, members: Mapping[str, str]) -> dict[str, str]:

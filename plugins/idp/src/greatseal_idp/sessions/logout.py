@@ -66,11 +66,11 @@ class Logout:
                 return await self._end(call, request, session)
             return self._ask(call, request, parameters, session)
         session = await self._of_hint(request.hint) if request.hint is not None else None
-        if session is None and call.http.method == "POST":
+        if session is None and call.method == "POST":
             # A form of another site comes without the cookie; the same request as a GET has it.
             return self._pages.see_other(f"/logout?{_query(parameters)}")
         # That form must not take away the cookie of whoever was led to send it.
-        return await self._end(call, request, session, clear=call.http.method != "POST")
+        return await self._end(call, request, session, clear=call.method != "POST")
 
     async def _read(self, parameters: Parameters) -> Request:
         """Check all that was sent (s2). Raises BadRequest, and then nothing ends and nobody is sent anywhere."""
@@ -111,7 +111,7 @@ class Logout:
         headers = (self._login.cleared(),) if clear else ()
         if request.back is None:
             return self._pages.page("logged_out", headers=headers)
-        status = 303 if call.http.method == "POST" else 302
+        status = 303 if call.method == "POST" else 302
         return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), *headers))
 
     def _ask(self, call: Call, request: Request, parameters: Parameters, session: StoredSession) -> Reply:

@@ -25,14 +25,14 @@ class OwnOrigin:
 
         A body must be JSON. A form counts only on a route that takes forms: its handler checks the form's token.
         """
-        if call.http.method in SAFE:
+        if call.method in SAFE:
             return
         media_type = call.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         refuse_foreign(
             origin=call.headers.get("Origin"),
             fetch_site=call.headers.get("Sec-Fetch-Site"),
             own_origins=self._own,
-            content_type=media_type if call.http.body_exists else None,
+            content_type=media_type if call.has_body else None,
             form_token_valid=FORM in call.route.content_types,
         )
 

@@ -82,7 +82,7 @@ def require_scope(token: AccessToken, scope: str) -> None:
 
 async def _in_form(call: Call) -> str | None:
     """Read only where the route takes forms: a JSON body is not ours to look into."""
-    if call.http.method != "POST" or FORM not in call.route.content_types:
+    if call.method != "POST" or FORM not in call.route.content_types:
         return None
     return Parameters.parse(await call.raw()).get("access_token")
 

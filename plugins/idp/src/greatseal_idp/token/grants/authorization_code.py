@@ -87,7 +87,7 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise problem
         if record.used:
             return asked  # the transaction decides what a replay takes back
-        cnf = request.match.cnf
+        cnf = request.cnf
         allowed = await self._permitted(request, record)
         return msgspec.structs.replace(
             asked,

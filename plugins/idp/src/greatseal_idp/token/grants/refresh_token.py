@@ -53,7 +53,7 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
         family = await self._families.granted(token.family) if token else None
         if token is None or family is None or family.client_id != client.client_id:
             raise InvalidGrant(UNKNOWN)
-        cnf = request.match.cnf
+        cnf = request.cnf
         if family.held.cnf is not None and cnf != family.held.cnf and client.token_endpoint_auth_method == PublicClient.method:
             raise InvalidGrant("the refresh token is bound to another key")
         allowed = None
