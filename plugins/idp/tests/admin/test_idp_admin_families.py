@@ -79,7 +79,7 @@ async def test_idp_111_idp_141_delete_revokes_the_family_and_tells_who_did_it(ad
     assert (event.sub, event.client_id, event.principal) == ("bob@LOCALHOST", "c1", "alice@LOCALHOST")
 
 
-async def test_idp_113_a_refresh_token_of_a_revoked_family_is_refused(admin):
+async def test_s028_idp_113_a_refresh_token_of_a_revoked_family_is_refused(admin):
     client = await admin.client()
     family = await admin.family(client_id=client["client_id"])
     form = {"grant_type": "refresh_token", "refresh_token": family.refresh_token, "client_id": client["client_id"]}

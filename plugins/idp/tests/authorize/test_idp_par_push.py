@@ -118,19 +118,6 @@ async def test_an_unknown_request_uri_is_not_redirected(desk, app, request_uri):
     assert (answer.status, answer.json["error"]) == (400, "invalid_request_uri")
 
 
-async def test_s029_handles_of_one_kind_are_not_those_of_another(desk, app, cookie):
-    sign_in = unquote((await app.ask()).location).partition("transaction=")[2]
-    consent = (await app.ask(cookie)).location.partition("consent_id=")[2]
-    pushed = (await app.push()).json["request_uri"].removeprefix(URN)
-
-    for handle in (sign_in, consent):
-        assert (await desk.get(f"/authorize?client_id={app.client_id}&request_uri={URN}{handle}", cookie=cookie)).status == 400
-    for handle in (consent, pushed):
-        assert (await desk.get(f"/authorize?transaction={handle}", cookie=cookie)).status == 400
-    for handle in (sign_in, pushed):
-        assert (await desk.get(f"/api/auth/consent?consent_id={handle}", cookie=cookie)).status == 404
-
-
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

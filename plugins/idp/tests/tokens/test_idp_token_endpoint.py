@@ -78,12 +78,3 @@ async def test_b16_scripts_of_any_origin_may_call_and_read_refusals(desk: Any, c
         assert "Access-Control-Allow-Credentials" not in answer.headers
     assert (good.status, bad.status) == (200, 400)
     assert "Access-Control-Allow-Origin" not in plain.headers
-
-
-async def test_a_deleted_client_is_unknown_at_once(desk: Any, client: Any) -> None:
-    code = await desk.code(client)
-    await desk.provider.clients.delete(client.client_id, by="test")
-
-    answer = await desk.redeem(client, code)
-
-    assert (answer.status, answer.error) == (401, "invalid_client")

@@ -14,12 +14,13 @@ def refused(answer: Any) -> bool:
 
 
 @pytest.mark.parametrize("format", ["jwt", "opaque"])
-async def test_nothing_that_a_deleted_client_got_is_live(desk: Any, format: str) -> None:
+async def test_s028_nothing_that_a_deleted_client_got_is_live(desk: Any, format: str) -> None:
     client = await desk.client(more={"access_token_format": format})
     server = await desk.client(scopes=("introspect",), redirect_uris=(), grant_types=("client_credentials",))
+    tokens, code = await desk.tokens(client), await desk.code(client)
     held = [
         (await desk.own_token(client, scope="api")).json["access_token"],
-        (await desk.tokens(client))["access_token"],
+        tokens["access_token"],
         (await desk.tokens(client, scopes=("openid", "email")))["access_token"],
     ]
     assert [await desk.is_live(server, token) for token in held] == [True] * 3
@@ -28,6 +29,9 @@ async def test_nothing_that_a_deleted_client_got_is_live(desk: Any, format: str)
 
     assert [await desk.is_live(server, token) for token in held] == [False] * 3
     assert (await desk.userinfo(held[2])).status == 401
+    for answer in (await desk.refresh(client, tokens["refresh_token"]), await desk.redeem(client, code)):
+        assert (answer.status, answer.error) == (401, "invalid_client")
+    assert [family.revoked_at is None for family in await desk.families()] == [False]
 
 
 @pytest.mark.parametrize("state", ["disabled", "locked", "expired"])

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from greatseal.api.directory import AccountState
+from greatseal.testing.desk import bearer
 from greatseal_idp import tables as t
 
 INACTIVE = {"active": False}
@@ -60,8 +61,8 @@ async def test_s031_only_those_whom_it_concerns_are_told(desk: Any, client: Any)
     auditor = await desk.client(scopes=("introspect", "api"))
     tokens = await desk.tokens(client)
 
-    assert await desk.introspect(other, tokens["access_token"]) == INACTIVE
-    assert await desk.introspect(other, tokens["refresh_token"]) == INACTIVE
+    for kind in ("access_token", "refresh_token", "id_token"):
+        assert await desk.introspect(other, tokens[kind]) == INACTIVE
     assert (await desk.introspect(auditor, tokens["access_token"]))["active"]
 
 
@@ -69,9 +70,10 @@ async def test_s031_public_and_unknown_callers_are_refused(desk: Any, client: An
     public = await desk.client(method="none")
     token = (await desk.tokens(client))["access_token"]
 
-    for who in (public, None):
-        answer = await desk.form("/introspect", who, {"token": token})
-        assert (answer.status, answer.error) == (401, "invalid_client")
+    for who, headers in ((public, {}), (None, {}), (None, bearer(token))):
+        for text in (token, "unknown", ""):
+            answer = await desk.form("/introspect", who, {"token": text}, headers)
+            assert (answer.status, answer.error) == (401, "invalid_client")
 
 
 @pytest.mark.parametrize("path", ["/introspect", "/revoke"])
@@ -151,15 +153,21 @@ async def test_a_public_client_revokes_by_its_id(desk: Any) -> None:
 
 
 async def test_s030_the_token_of_another_client_stays(desk: Any, client: Any) -> None:
-    other = await desk.client()
+    others = (await desk.client(), await desk.client(method="none"))
     tokens = await desk.tokens(client)
 
-    for kind in ("access_token", "refresh_token"):
-        assert (await desk.form("/revoke", other, {"token": tokens[kind]})).status == 200
+    for other in others:
+        for kind in ("access_token", "refresh_token"):
+            for hint in ({}, {"token_type_hint": "access_token"}, {"token_type_hint": "refresh_token"}, {"token_type_hint": "nonsense"}):
+                answer = await desk.form("/revoke", other, {"token": tokens[kind], **hint})
+                assert (answer.status, answer.text) == (200, "")
+    nobody = await desk.form("/revoke", None, {"token": tokens["refresh_token"], "client_id": client.client_id})
+    assert (nobody.status, nobody.error) == (401, "invalid_client")
 
     assert await desk.is_live(client, tokens["access_token"])
     assert (await desk.refresh(client, tokens["refresh_token"])).status == 200
-    assert [(event.client_id, event.outcome) for event in await desk.events("token_revoked")] == [(other.client_id, "failure")] * 2
+    events = [(event.client_id, event.outcome) for event in await desk.events("token_revoked")]
+    assert events == [(other.client_id, "failure") for other in others for _ in range(8)]
 
 
 async def test_revoking_twice_and_at_once(both_desks: Any) -> None:

@@ -84,14 +84,6 @@ async def test_a_body_of_a_get_is_not_read(desk: Any, client: Any) -> None:
     assert (await desk.get("/userinfo", data={"access_token": token})).status == 401
 
 
-async def test_s032_a_token_in_the_url_is_refused(desk: Any, client: Any) -> None:
-    token = (await desk.tokens(client))["access_token"]
-
-    answer = await desk.get(f"/userinfo?access_token={token}")
-
-    assert (answer.status, answer.error) == (400, "invalid_request")
-
-
 async def test_b16_scripts_of_any_origin_may_ask(desk: Any, client: Any) -> None:
     origin = {"Origin": "https://spa.example"}
     token = (await desk.tokens(client))["access_token"]
