@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from bench.inside import registry_rows, store_rows
+from bench.inside import hostile_rows, registry_rows, store_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
@@ -64,6 +64,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         yield from measured(folder / name)
     yield from registry_rows()
     yield from store_rows()
+    yield from hostile_rows()
 
 
 def growth_rows(folder: Path) -> Iterator[Row]:

@@ -1,11 +1,13 @@
-"""What the kernel costs inside one process: a registry call, transactions, reads."""
+"""What the kernel costs inside one process: a registry call, transactions, reads, and what is refused."""
 
 import asyncio
 import itertools
+import secrets
 import sqlite3
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pluggy
@@ -19,6 +21,9 @@ from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
 from greatseal.db.database import open_database
 from greatseal.db.tables import Id, Moment, State, Text, param, table
+from greatseal.jose.algorithms import BadJws
+from greatseal.jose.compact import parse_flattened
+from greatseal.jose.weak import is_fermat_factorable, weak_rsa_reason
 from greatseal.kernel.registry import Registry
 
 ROUNDS = 3
@@ -53,6 +58,33 @@ def registry_rows() -> list[Row]:
         lookups.append(repeated(lambda: components.get("http-01")))
         calls.append(repeated(lambda: ask(type="http-01")))
     return [row("registry: a component by key", lookups), row("registry: a pluggy call instead", calls, "no request does this")]
+
+
+HOSTILE = {
+    "JSON that opens and never closes": b"[" * 65_536,
+    "JSON of one text without end": b'"' + b"\\" * 65_535,
+    "JSON of escapes": b'{"\\u0041":' * 6_000,
+    "a JWS that is none": b'{"protected": "' + b"A" * 65_000 + b'", "payload": "", "signature": "!"}',
+}
+"""What anybody may send: 64 kB that are refused."""
+
+
+def hostile_rows() -> list[Row]:
+    """What a stranger's largest input costs before it is refused."""
+    modulus = secrets.randbits(8192) | 1 << 8191 | 1
+    operations: dict[str, Callable[[], object]] = {name: partial(refused, text) for name, text in HOSTILE.items()}
+    operations["an RSA modulus of 8,192 bits"] = lambda: (weak_rsa_reason(modulus, 65537), is_fermat_factorable(modulus))
+    rounds = [{name: repeated(call, at_once=1) for name, call in operations.items()} for _ in range(ROUNDS)]
+    return [row(f"refused: {name}", [samples[name] for samples in rounds]) for name in operations]
+
+
+def refused(text: bytes) -> None:
+    """Read it as a body of ACME."""
+    try:
+        parse_flattened(text)
+    except BadJws:
+        return
+    raise AssertionError(text)
 
 
 things = table("bench_thing", MetaData(), State.OWNED, Column("id", Id, primary_key=True), Column("text", Text), Column("used_at", Moment))

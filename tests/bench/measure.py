@@ -70,15 +70,15 @@ def reference_us(seconds: float = 0.15) -> float:
     return (time.process_time() - start) / count * 1e6
 
 
-def repeated(operation: Callable[[], object], seconds: float = 0.3) -> Sample:
-    """Call ``operation`` in this process for some time; the cost of the loop itself is taken off."""
+def repeated(operation: Callable[[], object], seconds: float = 0.3, *, at_once: int = 1000) -> Sample:
+    """Call ``operation`` in this process for some time, ``at_once`` times between looks at the clock; the cost of the loop is taken off."""
 
     def per_call(call: Callable[[], object]) -> tuple[float, int]:
         count, start = 0, time.process_time()
         while time.process_time() - start < seconds:
-            for _ in range(1000):
+            for _ in range(at_once):
                 call()
-            count += 1000
+            count += at_once
         return (time.process_time() - start) / count, count
 
     reference = reference_us()

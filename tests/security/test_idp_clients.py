@@ -1,4 +1,4 @@
-"""Registrations, keys and proofs of clients: S051, S055, S057, B15, and who a token is of: B14, B16, B23, B25, B26, B28."""
+"""Registrations, keys and proofs of clients: S051, S055, S057, and who a token is of: B23, B26."""
 
 import asyncio
 import hmac
@@ -13,12 +13,12 @@ import pytest_asyncio
 import trustme
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
-from security.idp_desk import PARALLEL, PASSWORD, SECRET, Desk, credentials_of, open_desk
+from security.idp_desk import PARALLEL, SECRET, Desk, credentials_of, open_desk
 
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
 from greatseal.jose.jwk import jwk_of
-from greatseal.testing.desk import CALLBACK, VERIFIER, Answer, told
+from greatseal.testing.desk import CALLBACK, VERIFIER, Answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,6 +26,7 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 OWN = {"grant_type": "client_credentials"}
 MACHINE = {"grant_types": ["client_credentials"], "redirect_uris": [], "scopes": ["groups"]}
+HOSTS = {"hosts": {"keys.example": ["127.0.0.1"]}}
 NOT_PROVEN, REQUEST = (401, "invalid_client"), (400, "invalid_request")
 
 
@@ -74,6 +75,12 @@ class KeyServer:
 
         return answer
 
+    def other(self, status: int, body: bytes) -> Callable[[web.Request], Any]:
+        async def answer(_request: web.Request) -> web.Response:
+            return web.Response(status=status, body=body, content_type="application/json")
+
+        return answer
+
     def redirect(self, location: str) -> Callable[[web.Request], Any]:
         async def answer(_request: web.Request) -> web.Response:
             return web.Response(status=302, headers={"Location": location})
@@ -105,10 +112,9 @@ async def desk(tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) 
     """A provider that may ask a key server on loopback."""
     folder = tmp_path_factory.mktemp("idp")
     authority.cert_pem.write_to_path(folder / "ca.pem")
-    settings = {"resolver": {"hosts": {"keys.example": ["127.0.0.1"]}}, "oauth": {"allow_private_jwks_hosts": True}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
-        async with open_desk(folder, "client-auth-jwt", "resolver", **settings) as desk:
+        async with open_desk(folder, "client-auth-jwt", "resolver", resolver=HOSTS, oauth={"allow_private_jwks_hosts": True}) as desk:
             yield desk
 
 
@@ -161,6 +167,9 @@ async def test_s051_bad_places_and_bad_answers(jwks, key_server, monkeypatch):
     bad = {
         "redirect to a private address": key_server.redirect("http://169.254.169.254/latest"),
         "redirect": key_server.redirect(elsewhere),
+        "an error": key_server.other(500, b"{}"),
+        "no JSON": key_server.other(200, b"not json"),
+        "no keys": key_server.other(200, b'{"keys": []}'),
         "ten thousand keys": key_server.keys({"k1": KEY}, 10_000),
         "more keys than are read": key_server.keys({"k1": KEY}, 101),
         "without end": key_server.endless(b" " * 65_536),
@@ -181,6 +190,13 @@ async def test_s051_bad_places_and_bad_answers(jwks, key_server, monkeypatch):
 
     key_server.answer = key_server.keys({"k1": KEY})
     assert (await own_token(jwks, "good")).status == 200
+
+
+async def test_s051_a_private_address_is_not_asked_unless_it_is_allowed(tmp_path, key_server):
+    async with open_desk(tmp_path, "client-auth-jwt", "resolver", resolver=HOSTS) as desk:
+        desk.client = await desk.registered(token_endpoint_auth_method="private_key_jwt", jwks_uri=key_server.uri, **MACHINE)
+        assert (await own_token(desk, "j")).outcome == (503, "unavailable")
+    assert key_server.asked == 0
 
 
 async def test_s051_keys_are_kept_and_asked_for_again_seldom(jwks, key_server):
@@ -262,11 +278,6 @@ async def test_s057_a_stronger_proof_is_no_way_in_either(desk, ann):
     assert (await desk.ask("POST", "/token", data=form)).outcome == NOT_PROVEN
 
 
-async def test_b15_plain_http_leads_to_loopback_alone(desk, ann):
-    for uri in ("http://localhost/cb", "http://127.0.0.1:8080/cb", "http://[::1]/cb"):
-        assert (await desk.register(redirect_uris=[uri])).status == 201, uri
-
-
 # ---- Who a token is of, and for whom
 
 
@@ -288,22 +299,6 @@ async def test_b23_a_client_is_never_taken_for_a_person(desk, ann):
     assert (await desk.userinfo(own.json["access_token"])).outcome == (403, "insufficient_scope")
 
 
-async def test_b25_a_token_for_others_is_refused_here(desk, ann):
-    tokens = await desk.tokens(ann)
-    claims = desk.provider.signing.verify(tokens["access_token"], typ=frozenset({"at+jwt"}))
-    assert claims["aud"] == desk.url
-    assert desk.provider.signing.verify(tokens["id_token"], typ=frozenset({"jwt"}))["aud"] == desk.client["client_id"]
-    # Resource indicators are not offered: a parameter that nobody knows never widens what a token is for.
-    asked = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "resource": "https://api.example/"}
-    later = (await desk.form("/token", asked)).json["access_token"]
-    assert desk.provider.signing.verify(later, typ=frozenset({"at+jwt"}))["aud"] == desk.url
-
-    for audience in ("https://api.example/", desk.client["client_id"], f"{desk.url}/", [], ["https://api.example/"], None, 7):
-        changed = {name: value for name, value in {**claims, "aud": audience}.items() if value is not None}
-        foreign = await desk.provider.signing.jwt("at+jwt", changed)
-        assert (await desk.userinfo(foreign)).outcome == (401, "invalid_token"), audience
-
-
 async def test_b26_a_confidential_client_proves_itself_everywhere(desk, ann):
     tokens, code = await desk.tokens(ann), await desk.code(ann)
     pushed = {"redirect_uri": CALLBACK, "response_type": "code", "scope": "openid"}
@@ -321,30 +316,3 @@ async def test_b26_a_confidential_client_proves_itself_everywhere(desk, ann):
         assert wrong.outcome == (401, "invalid_client"), path
     assert (await desk.redeem(code)).status == 200
     assert (await desk.refresh(tokens["refresh_token"])).status == 200
-
-
-async def test_b14_b28_what_is_not_offered_is_refused(desk, ann):
-    metadata = (await desk.ask("GET", "/.well-known/openid-configuration")).json
-    assert metadata["response_modes_supported"] == ["query", "fragment", "form_post"]
-    assert not {"password", "implicit"} & set(metadata["grant_types_supported"])
-
-    for mode in ("web_message", "web_message.jwt", "cookie", "QUERY"):
-        assert told(await desk.authorize(ann, response_mode=mode))["error"] == "invalid_request"
-        assert (await desk.push(response_mode=mode)).outcome == REQUEST
-    form_post = await desk.authorize(ann, response_mode="form_post")
-    assert "postMessage" not in form_post.text
-    password = {"grant_type": "password", "username": "ann", "password": PASSWORD}
-    assert (await desk.form("/token", password)).outcome == (400, "unsupported_grant_type")
-
-
-async def test_b16_scripts_may_read_what_needs_no_cookie(desk, ann):
-    foreign = {"Origin": "https://spa.example"}
-    for path in ("/jwks", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"):
-        answer = await desk.ask("GET", path, headers=foreign)
-        assert answer.headers["Access-Control-Allow-Origin"] == "*", path
-        assert "Access-Control-Allow-Credentials" not in answer.headers
-    redeemed = await desk.ask("POST", "/token", data={"grant_type": "x"}, headers={**foreign, **desk.credentials})
-    assert redeemed.headers["Access-Control-Allow-Origin"] == "*"
-    for path in ("/par", "/authorize", "/login", "/logout", "/api/auth/me", "/api/auth/consent"):
-        answer = await desk.ask("OPTIONS", path, headers=foreign)
-        assert not [name for name in answer.headers if name.lower().startswith("access-control-")], path

@@ -1,6 +1,5 @@
 import base64
 import json
-import time
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -19,7 +18,7 @@ from greatseal.jose.compact import b64url_decode, b64url_encode, parse_compact, 
 from greatseal.jose.jwk import jwk_of
 
 EACH = pytest.mark.parametrize("alg", list(ALGORITHMS))
-P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
 def flattened(token):
@@ -169,12 +168,15 @@ def test_s040_s118_an_unsigned_or_unknown_algorithm_is_refused(private_key, alg,
 @pytest.mark.parametrize("alg", ["HS256", "HS384", "HS512"])
 def test_s041_a_public_key_is_never_a_secret(private_key, alg):
     public = private_key("RS256").public_key()
-    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    mac = jwcrypto_jws.JWS(b"{}")
-    mac.add_signature(jwcrypto_jwk.JWK(kty="oct", k=b64url_encode(pem)), alg, json.dumps({"alg": alg}))
+    jwk = jwk_of(public)
+    pem, der = (public.public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo) for encoding in (Encoding.PEM, Encoding.DER))
+    texts = (json.dumps(jwk), json.dumps(jwk, separators=(",", ":"), sort_keys=True), jwk["n"])
 
-    with pytest.raises(UnknownAlgorithm):
-        parse_compact(mac.serialize(compact=True)).verify(public)
+    for secret in (pem, pem.strip(), der, *map(str.encode, texts)):
+        mac = jwcrypto_jws.JWS(b"{}")
+        mac.add_signature(jwcrypto_jwk.JWK(kty="oct", k=b64url_encode(secret)), alg, json.dumps({"alg": alg}))
+        with pytest.raises(UnknownAlgorithm):
+            parse_compact(mac.serialize(compact=True)).verify(public)
 
 
 def test_s042_keys_in_the_header_are_not_looked_at(private_key):
@@ -203,6 +205,9 @@ def test_s042_keys_in_the_header_are_not_looked_at(private_key):
         b"",
         b'{"alg":"ES256"} ',
         b'\xef\xbb\xbf{"alg":"ES256"}',
+        b'{"alg":"ES256"}x',
+        b'{"alg":"ES256"',
+        b"null",
         b'{"alg":"ES256","x":NaN}',
         b'{"alg":"ES256","x":' + b"[" * 20 + b"]" * 20 + b"}",
     ],
@@ -237,9 +242,7 @@ def test_s048_what_is_no_jws_is_refused_quickly(token, monkeypatch):
         parse_compact(token)
 
 
-@pytest.mark.parametrize(
-    ("r", "s"), [(0, 0), (0, 1), (1, 0), (1, P256_ORDER), (P256_ORDER, 1), (P256_ORDER + 1, 1), (2**256 - 1, 2**256 - 1)]
-)
+@pytest.mark.parametrize(("r", "s"), [(0, 0), (0, 1), (1, 0), (1, N), (N, 1), (N, N), (N + 1, 1), (2**256 - 1, 2**256 - 1)])
 def test_s049_ecdsa_numbers_out_of_range_are_refused(private_key, r, s):
     with pytest.raises(BadSignature):
         verify("ES256", private_key("ES256").public_key(), b"x", r.to_bytes(32) + s.to_bytes(32))
@@ -335,7 +338,6 @@ def test_a_mutated_body_is_refused_or_the_same_jws(private_key, data):
         at = data.draw(st.integers(0, len(body) - 1))
         body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
 
-    started = time.process_time()
     try:
         jws = parse_flattened(bytes(body))
         jws.verify(private_key("ES256").public_key())
@@ -343,7 +345,6 @@ def test_a_mutated_body_is_refused_or_the_same_jws(private_key, data):
         pass
     else:
         assert jws.payload == b'{"a":[1]}'
-    assert time.process_time() - started < 0.1
 
 
 def test_standard_base64_of_the_same_bytes_is_another_text():

@@ -1,27 +1,24 @@
-"""private_key_jwt and client_secret_jwt against a real key server, replayed, forged and confused."""
+"""private_key_jwt and client_secret_jwt, forged and confused. Replays, header tricks and key servers: tests/security."""
 
 import hmac
 import json
-import ssl
+import math
 from base64 import b64encode
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
-import trustme
-from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
 from greatseal.api.clients import Client, ClientRequest, InvalidClient, InvalidClientMetadata, Registration
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Parameters
-from greatseal.api.problems import Unavailable
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
@@ -115,51 +112,26 @@ def test_each_method_leaves_the_other_ones_assertions_alone(host):
     assert by_key.credentials(ClientRequest(call=None, form=Parameters([]), audiences=AUDIENCES)) is None
 
 
-async def test_s041_the_public_key_is_no_mac_secret(host):
-    pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    forged = macked(claims(host), secret=pem)
-
-    assert private_key_jwt(host).credentials(request(forged)) is None
-
-
-@pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", ""])
-async def test_s040_alg_none_is_refused(host, alg):
-    head = b64url_encode(json.dumps({"alg": alg}).encode())
-    token = f"{head}.{b64url_encode(json.dumps(claims(host)).encode())}."
-
-    with pytest.raises(InvalidClient):
-        await prove(private_key_jwt(host), token, inline(KEY))
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "values"),
     [
-        {"exp": None},
-        {"exp": "9999999999"},
-        {"exp": -1},
-        {"exp": 1},
-        {"exp": 1 << 50},
-        {"exp": True},
-        {"aud": None},
-        {"aud": "https://id.example/"},
-        {"aud": [*AUDIENCES]},
-        {"aud": []},
-        {"jti": None},
-        {"jti": ""},
-        {"jti": 7},
-        {"jti": "a\0b"},
-        {"jti": "x" * 300},
+        ("exp", (None, "9999999999", -1, 1, 1 << 50, 10**26, True, [], math.nan, math.inf)),
+        ("iat", ("0", 1 << 50, [])),
+        ("nbf", ({}, "0", 1 << 50)),
+        ("aud", (None, 7, [], [[AUDIENCES[0]]], [*AUDIENCES], [AUDIENCES[0], "x"], "https://other.example")),
+        ("aud", ("https://id.example/", "https://id.example/token/", "https://id.example/par")),
+        ("jti", (None, "", 7, ["j"], "a\0b", "x" * 300)),
     ],
-    ids=str,
 )
-async def test_s045_s046_s047_claims_that_are_refused(host, changes):
-    with pytest.raises(InvalidClient) as caught:
-        await prove(private_key_jwt(host), signed(claims(host, **changes)), inline(KEY))
+async def test_s045_s046_s047_claims_that_are_refused(host, name, values):
+    for value in values:
+        with pytest.raises(InvalidClient) as caught:
+            await prove(private_key_jwt(host), signed(claims(host, **{name: value})), inline(KEY))
 
-    assert caught.value.detail == "the client or its credentials are not known"
+        assert caught.value.detail == "the client or its credentials are not known"
 
 
-@pytest.mark.parametrize("changes", [{"sub": "c2"}, {"iss": None}, {"iss": 1}, {"sub": None}])
+@pytest.mark.parametrize("changes", [{"sub": "c2"}, {"sub": "c1/"}, {"sub": ["c1"]}, {"iss": None}, {"iss": 1}, {"sub": None}])
 def test_s046_iss_and_sub_must_be_one_client(host, changes):
     with pytest.raises(InvalidClient):
         private_key_jwt(host).credentials(request(signed(claims(host, **changes))))
@@ -171,25 +143,6 @@ def test_a_form_that_does_not_go_with_the_assertion_is_refused(host, form):
         private_key_jwt(host).credentials(request(signed(claims(host)), **form))
 
 
-@pytest.mark.parametrize("ahead", [{"exp": 601}, {"iat": 61}, {"nbf": 61}])
-async def test_s045_times_too_far_ahead_are_refused(host, ahead):
-    now = host.clock.now() // 1_000_000
-    moved = {name: now + seconds + 5 for name, seconds in ahead.items()}
-
-    with pytest.raises(InvalidClient):
-        await prove(private_key_jwt(host), signed(claims(host, **moved)), inline(KEY))
-
-
-async def test_s047_a_jti_is_used_once(host):
-    method = private_key_jwt(host)
-    again = claims(host)
-    await prove(method, signed(again), inline(KEY))
-
-    for variant in (signed(again), signed(again, typ="JWT"), signed(dict(reversed(again.items())))):
-        with pytest.raises(InvalidClient, match="credentials"):
-            await prove(method, variant, inline(KEY))
-
-
 async def test_s047_a_refused_assertion_does_not_burn_the_jti(host):
     method = private_key_jwt(host)
     with pytest.raises(InvalidClient):
@@ -198,28 +151,16 @@ async def test_s047_a_refused_assertion_does_not_burn_the_jti(host):
     assert (await prove(method, signed(claims(host)), inline(KEY))).subject == "c1"
 
 
-async def test_s043_keys_are_chosen_by_exact_kid_and_never_by_the_header(host):
-    method = private_key_jwt(host)
-    registered = inline(KEY, kid="k1")
-
-    assert (await prove(method, signed(claims(host), kid="k1"), registered)).subject == "c1"
-    for header in ({"kid": "../../dev/null"}, {"kid": "k2"}, {"kid": ""}):
-        with pytest.raises(InvalidClient):
-            await prove(method, signed(claims(host, jti=str(header)), **header), registered)
-    with pytest.raises(InvalidClient):
-        await prove(method, signed(claims(host, jti="own"), key=OTHER, jwk=jwk_of(OTHER.public_key())), registered)
-
-
 async def test_s050_another_typ_is_refused(host):
     method = private_key_jwt(host)
 
-    for typ in ("at+jwt", "logout+jwt", "dpop+jwt", 3):
+    for typ in ("at+jwt", "logout+jwt", "dpop+jwt", "secevent+jwt", 3, ["JWT"], {"JWT": 1}, True):
         with pytest.raises(InvalidClient):
             await prove(method, signed(claims(host, jti=str(typ)), typ=typ), inline(KEY))
     assert (await prove(method, signed(claims(host), typ="client-authentication+jwt"), inline(KEY))).subject == "c1"
 
 
-async def test_a_registered_algorithm_is_the_only_one(host):
+async def test_s041_a_registered_algorithm_is_the_only_one(host):
     registered = client(
         jwks={"keys": [jwk_of(KEY.public_key()), jwk_of(RSA.public_key())]}, more={"token_endpoint_auth_signing_alg": "ES256"}
     )
@@ -342,92 +283,3 @@ def test_an_odd_thumbprint_chooses_nothing(header):
     keys = keys_of({"keys": [jwk_of(KEY.public_key())]})
 
     assert chosen(keys, header) == list(keys)
-
-
-# ---- jwks_uri
-
-
-class KeyServer:
-    """The client's key set over TLS on loopback; counts how often it was asked."""
-
-    def __init__(self):
-        self.body = b""
-        self.asked = 0
-        self.headers = {}
-        self.status = 200
-
-    async def answer(self, _request):
-        self.asked += 1
-        return web.Response(body=self.body, status=self.status, headers=self.headers, content_type="application/json")
-
-    def show(self, *keys):
-        self.body = json.dumps({"keys": [jwk_of(key.public_key()) | {"kid": kid} for kid, key in keys]}).encode()
-
-
-@pytest.fixture
-async def key_server(tmp_path, monkeypatch):
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("keys.example").configure_cert(context)
-    server = KeyServer()
-    app = web.Application()
-    app.router.add_get("/jwks", server.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    server.uri = f"https://keys.example:{runner.addresses[0][1]}/jwks"
-    yield server
-    await runner.cleanup()
-
-
-def fetching(host, *, allow_private=True):
-    keys = ClientKeys(FakeResolver({"keys.example": ["127.0.0.1"]}), host.clock, allow_private=allow_private)
-    return PrivateKeyJwt(host, keys)
-
-
-async def test_keys_are_fetched_once_and_again_for_an_unknown_kid_at_most_every_30_seconds(host, key_server, start_service):
-    from greatseal.testing import FakeClock
-
-    host.clock = FakeClock(host.clock.now())
-    method, registered = fetching(host), client(jwks_uri=key_server.uri)
-    key_server.show(("k1", KEY))
-
-    await prove(method, signed(claims(host), kid="k1"), registered)
-    await prove(method, signed(claims(host, jti="j2"), kid="k1"), registered)
-    assert key_server.asked == 1
-
-    key_server.show(("k2", OTHER))
-    with pytest.raises(InvalidClient):
-        await prove(method, signed(claims(host, jti="j3"), key=OTHER, kid="k2"), registered)
-    assert key_server.asked == 1
-    host.clock.advance(31)
-    await prove(method, signed(claims(host, jti="j4"), key=OTHER, kid="k2"), registered)
-    assert key_server.asked == 2
-
-
-async def test_s051_a_private_address_is_not_asked_unless_it_is_allowed(host, key_server):
-    key_server.show(("k1", KEY))
-
-    with pytest.raises(Unavailable):
-        await prove(fetching(host, allow_private=False), signed(claims(host)), client(jwks_uri=key_server.uri))
-    assert key_server.asked == 0
-
-
-@pytest.mark.parametrize(
-    ("status", "headers", "body"),
-    [
-        (302, {"Location": "https://keys.example/other"}, b""),
-        (500, {}, b"{}"),
-        (200, {}, b"not json"),
-        (200, {}, b'{"keys": []}'),
-        (200, {}, b"x" * (256 * 1024 + 1)),
-    ],
-)
-async def test_s051_answers_that_are_no_key_set_are_refused(host, key_server, status, headers, body):
-    key_server.status, key_server.headers, key_server.body = status, headers, body
-
-    with pytest.raises(Unavailable) as caught:
-        await prove(fetching(host), signed(claims(host)), client(jwks_uri=key_server.uri))
-    assert "keys.example" not in caught.value.detail

@@ -13,7 +13,7 @@ async def desk(open_idp: Any) -> Any:
     return await open_idp()
 
 
-async def test_idp_183_the_openid_document(desk: Any) -> None:
+async def test_idp_183_b7_the_openid_document(desk: Any) -> None:
     answer = await desk.get(OPENID)
     document = answer.json
 
@@ -40,6 +40,7 @@ async def test_idp_184_the_oauth_document_leaves_out_what_is_openid(desk: Any) -
     oauth, openid = (await desk.get(OAUTH)).json, (await desk.get(OPENID)).json
     assert set(oauth) < set(openid)
     assert {name: openid[name] for name in oauth} == oauth
+    assert oauth["code_challenge_methods_supported"] == ["S256"]
     assert "userinfo_endpoint" not in oauth
     assert "subject_types_supported" not in oauth
 

@@ -227,16 +227,6 @@ async def test_a_post_without_cookie_and_hint_comes_again_as_a_get(idp):
     assert (answer.status, answer.location) == (303, "/logout?state=a+b")
 
 
-async def test_the_pages_are_not_to_be_framed_or_kept(idp):
-    cookie = await idp.cookie()
-    for cookie_or_none in (cookie, ""):
-        headers = (await idp.get("/logout", cookie=cookie_or_none)).headers
-        assert headers["X-Frame-Options"] == "DENY"
-        assert headers["Referrer-Policy"] == "no-referrer"
-        assert headers["Cache-Control"] == "no-store"
-        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-
-
 async def test_the_end_of_a_session_ends_families_without_offline_access_alone(idp, client):
     from greatseal.api.tokens import Authentication, Granted
 

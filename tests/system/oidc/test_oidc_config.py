@@ -45,10 +45,11 @@ async def test_oidcc_jwks_holds_public_keys_with_their_names(provider, session):
 
 
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks"])
-async def test_documents_are_cached_by_their_etag_and_open_to_scripts(provider, session, path):
+async def test_b16_documents_are_cached_by_their_etag_and_open_to_scripts(provider, session, path):
     async with session.get(provider.url + path) as reply:
         tag = reply.headers["ETag"]
         assert reply.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in reply.headers
         assert "max-age" in reply.headers["Cache-Control"]
     async with session.get(provider.url + path, headers={"If-None-Match": tag}) as again:
         assert (again.status, await again.read()) == (304, b"")

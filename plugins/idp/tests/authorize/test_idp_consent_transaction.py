@@ -382,24 +382,6 @@ async def test_s066_a_form_needs_its_token(desk, app, cookie):
     assert await desk.rows(t.code) == []
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
-    ],
-)
-async def test_s066_a_form_of_another_site_is_refused(app, cookie, headers):
-    _, fields = await app.consent_of(cookie)
-
-    answer = await app.decide(cookie, fields, headers=headers)
-
-    assert (answer.status, answer.json["error"]) == (403, "csrf")
-
-
 async def test_our_own_form_comes_with_origin_null(app, cookie):
     # what a browser sends from a page with Referrer-Policy: no-referrer
     _, fields = await app.consent_of(cookie)

@@ -40,10 +40,14 @@ async def test_b14_what_is_no_token_request(desk: Any, client: Any, form: Any, e
     assert (answer.status, answer.error) == (400, error)
 
 
-async def test_resource_and_audience_may_repeat(desk: Any, client: Any) -> None:
+async def test_b25_resource_and_audience_may_repeat(desk: Any, client: Any) -> None:
     form = [("grant_type", "client_credentials"), ("scope", "api"), ("resource", "https://a"), ("resource", "https://b")]
 
-    assert (await desk.form("/token", client, form)).status == 200
+    answer = await desk.form("/token", client, form)
+
+    assert answer.status == 200
+    # Resource indicators are not offered: a parameter that nobody knows never widens what a token is for.
+    assert desk.read(answer.json["access_token"]).claims["aud"] == desk.service.url
 
 
 async def test_a_grant_that_the_client_is_not_registered_for(desk: Any) -> None:

@@ -1,12 +1,9 @@
 """Userinfo, the Bearer scheme, and the claims of ID tokens."""
 
-import json
 from hashlib import sha256
 from typing import Any
 
 import pytest
-from joserfc import jwt as joserfc_jwt
-from joserfc.jwk import ECKey
 
 from greatseal.jose.compact import b64url_encode
 
@@ -209,52 +206,28 @@ async def test_a_custom_scope_cannot_claim_what_belongs_to_the_token(desk: Any) 
     assert (claims["exp"] - claims["iat"], claims["sub"]) == (900, "alice@LOCALHOST")
 
 
-async def forged(desk: Any, client: Any, *, header: Any = None, claims: Any = None, key: Any = None) -> str:
-    """An access token that is good but for what is given."""
-    token = desk.read((await desk.tokens(client))["access_token"])
-    changed = {name: value for name, value in {**token.claims, **(claims or {})}.items() if value is not ...}
-    if key is None:
-        signing = desk.provider.signing
-        signer = next(one for alg, one in signing._signers() if alg == "ES256")
-        head = b64url_encode(json.dumps({**token.header, **(header or {})}).encode())
-        body = b64url_encode(json.dumps(changed).encode())
-        return f"{head}.{body}.{b64url_encode(signer.sign_jose(f'{head}.{body}'.encode()))}"
-    return joserfc_jwt.encode({**token.header, **(header or {})}, changed, key)
+async def changed(desk: Any, client: Any, **claims: Any) -> Any:
+    """What /userinfo says to an access token of ours with other claims; None leaves one out."""
+    whole = {**desk.read((await desk.tokens(client))["access_token"]).claims, **claims}
+    token = await desk.provider.signing.jwt("at+jwt", {name: value for name, value in whole.items() if value is not None})
+    return await desk.userinfo(token)
 
 
 @pytest.mark.parametrize(
-    "header",
+    ("name", "values"),
     [
-        {"alg": "none"}, {"alg": "None"}, {"alg": "HS256"}, {"alg": "RS256"}, {"typ": "JWT"}, {"typ": "logout+jwt"}, {"typ": None},
-        {"crit": []}, {"crit": ["x"], "x": 1}, {"b64": False}, {"kid": "../../dev/null"}, {"kid": "' OR 1=1"}, {"kid": None},
+        ("iss", ("https://other.example", None)),
+        ("exp", (1,)),
+        ("aud", ("https://api.example", "client", [], ["https://api.example/"], None, 7)),
+        ("cnf", ({"jkt": "x"},)),
     ],
-    ids=str,
-)  # fmt: skip
-async def test_s040_s043_s044_s050_headers_that_are_refused(desk: Any, client: Any, header: Any) -> None:
-    assert (await desk.userinfo(await forged(desk, client))).status == 200
-
-    assert (await desk.userinfo(await forged(desk, client, header=header))).status == 401
-
-
-async def test_s042_keys_in_the_header_are_not_looked_at(desk: Any, client: Any) -> None:
-    key = ECKey.generate_key("P-256")
-    header = {"jwk": key.as_dict(private=False), "jku": "https://evil.example/jwks", "kid": "evil"}
-
-    token = await forged(desk, client, header=header, key=key)
-
-    assert (await desk.userinfo(token)).status == 401
-
-
-@pytest.mark.parametrize("claims", [{"iss": "https://other.example"}, {"iss": ...}, {"exp": 1}, {"aud": "https://api.example"}], ids=str)
-async def test_s045_s046_claims_that_are_refused(desk: Any, client: Any, claims: Any) -> None:
-    assert (await desk.userinfo(await forged(desk, client, claims=claims))).status == 401
-
-
-async def test_a_token_bound_to_a_key_is_no_bearer_token(desk: Any, client: Any) -> None:
-    assert (await desk.userinfo(await forged(desk, client, claims={"cnf": {"jkt": "x"}}))).status == 401
+)
+async def test_b25_s045_s046_claims_that_are_refused(desk: Any, client: Any, name: str, values: Any) -> None:
+    for value in values:
+        answer = await changed(desk, client, **{name: value})
+        assert (answer.status, answer.error) == (401, "invalid_token"), value
 
 
 async def test_several_audiences(desk: Any, client: Any) -> None:
-    token = await forged(desk, client, claims={"aud": ["https://api.example", desk.service.url]})
-
-    assert (await desk.userinfo(token)).status == 200
+    assert (await changed(desk, client, aud=["https://api.example", desk.service.url])).status == 200
+    assert (await changed(desk, client, aud=f"{desk.service.url}/")).status == 401
