@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,6 +53,7 @@ async def places_of(desk: Desk) -> dict[str, Place]:
     ann = await desk.cookie("ann")
     tokens, client_id = await desk.tokens(ann), desk.client["client_id"]
     signer = next(one for alg, one in desk.provider.signing._signers() if alg == "ES256")
+    sign = partial(ALGORITHMS["ES256"].sign, signer._key)
     ours = [public_key(jwk) for jwk in (await desk.ask("GET", "/jwks")).json["keys"]]
 
     def issued(typ: str, token: str) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
@@ -75,10 +77,10 @@ async def places_of(desk: Desk) -> dict[str, Place]:
     # Another session id: a good hint at /logout would end the session of the other places.
     leaving = (identity[0], lambda: {**identity[1](), "sid": "another"})
     return {
-        "userinfo": Place("userinfo", *access, signer.sign_jose, at_userinfo, ours),
-        "introspect": Place("introspect", *access, signer.sign_jose, at_introspection, ours),
-        "hint": Place("hint", *identity, signer.sign_jose, as_hint, ours),
-        "logout": Place("logout", *leaving, signer.sign_jose, at_logout, ours),
+        "userinfo": Place("userinfo", *access, sign, at_userinfo, ours),
+        "introspect": Place("introspect", *access, sign, at_introspection, ours),
+        "hint": Place("hint", *identity, sign, as_hint, ours),
+        "logout": Place("logout", *leaving, sign, at_logout, ours),
         "assertion": await assertion_of(desk, "ES256", P256),
     }
 

@@ -90,7 +90,10 @@ def services(host: "Host") -> "Mapping[ServiceKey[Any], Callable[[], object]]":
 
 @hookspec
 def key_stores(host: "Host") -> "Sequence[KeyStore]":
-    """Where private keys rest. Keyed by ``name``."""
+    """Where private keys rest that are not sealed in the database, keyed by ``name``: settings name keys as ``<name>:...``.
+
+    Read by the kernel, for key rings and for whoever asks ``host.keys.signer``.
+    """
 
 
 @hookspec

@@ -107,6 +107,44 @@ async def test_another_cluster_key_stops_the_start_with_one_line(opened, databas
     assert len(problem.value.messages) == 1
 
 
+async def test_a_pending_key_is_there_and_signs_when_it_is_activated(rings):
+    ring = rings.ring("oidc")
+    first = await ring.make("ec:P-256")
+    second = await ring.make("ec:P-256", state="pending")
+    assert (ring.active, {one.info.kid for one in ring.all()}) == (first, {first.info.kid, second.info.kid})
+
+    assert await rings.db.write(ring.activate, second.info.kid)
+
+    assert ring.active.info.kid == second.info.kid
+    assert {one.info.kid: one.info.state for one in ring.all()} == {first.info.kid: "retained", second.info.kid: "active"}
+    await rings._catching_up
+    assert ring.active.info.kid == second.info.kid
+
+
+async def test_only_a_pending_key_of_the_ring_is_activated(rings):
+    ring = rings.ring("oidc")
+    signer = await ring.make("ec:P-256", state="pending")
+
+    assert not await rings.db.write(rings.ring("other").activate, signer.info.kid)
+    assert await rings.db.write(ring.activate, signer.info.kid)
+    assert not await rings.db.write(ring.activate, signer.info.kid)
+
+
+async def test_an_unknown_key_store_is_a_mistake(rings):
+    with pytest.raises(ValueError, match="the key store 'hsm' is unknown; known: none"):
+        await rings.ring("oidc").make("ec:P-256", store="hsm")
+    assert await rows_of(rings) == []
+
+
+async def test_a_setting_names_a_file_or_a_key_of_a_store(rings, tmp_path):
+    with pytest.raises(StartProblem, match=r"absent\.pem: the key file cannot be read"):
+        await rings.signer(f"{tmp_path}/absent.pem", purpose="ca")
+    with pytest.raises(StartProblem, match="hsm:x: no enabled plugin provides the key store 'hsm'; known: none"):
+        await rings.signer("hsm:x", purpose="ca")
+    with pytest.raises(StartProblem, match="asks for no password here"):
+        await rings.signer("hsm:x", purpose="ca", password=b"secret")
+
+
 async def test_makers_at_the_same_time_leave_one_active_key(rings):
     made = await asyncio.gather(*(rings.ring("oidc").make("ec:P-256") for _ in range(10)))
 
@@ -120,14 +158,6 @@ async def test_a_change_by_others_reaches_the_snapshot(rings):
 
     await rings.db.write(lambda tx: tx.put(KEYS, signer.info.kid, state="revoked"))
     await rings._catching_up
-
-    assert rings.ring("oidc").all() == ()
-
-
-async def test_a_key_without_private_half_is_for_a_key_store(rings):
-    fields = {"purpose": "oidc", "algorithm": "ec:P-256", "state": "active", "created_at": 1, "spki": b"x", "private": None}
-    await rings.db.write(lambda tx: tx.put(KEYS, "hardware", **fields))
-    await rings.load()
 
     assert rings.ring("oidc").all() == ()
 

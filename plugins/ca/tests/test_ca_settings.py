@@ -32,7 +32,14 @@ def test_the_defaults_start(tmp_path):
         ({"validity_days": 0}, "[ca] validity_days: expected an integer >= 1"),
         ({"key_file": "ca.key"}, "[ca] key_file is given without cert_file; give both, or neither"),
         ({"cert_file": "ca.pem"}, "[ca] cert_file is given without key_file; give both, or neither"),
-        ({"key_file": "pkcs11:token=x", "cert_file": "ca.pem"}, "[ca] key_file: keys in PKCS#11 tokens are not supported"),
+        (
+            {"key_file": "pkcs11:token=x", "cert_file": "ca.pem"},
+            "[ca] default: key_file: no enabled plugin provides the key store 'pkcs11'; known: none",
+        ),
+        (
+            {"key_file": "pkcs11:token=x", "cert_file": "ca.pem", "key_password_file": "pin"},
+            "[ca] require_encrypted_key and key_password_file speak of a file; key_file names a key store",
+        ),
         ({"require_encrypted_key": True}, "[ca] require_encrypted_key and key_password_file speak of key_file, which is not given"),
         ({"key_file": "a", "cert_file": "b", "require_encrypted_key": True}, "[ca] require_encrypted_key needs key_password_file"),
         ({"common_name": "\u00c4" * 30}, "[ca] common_name: longer than 59 bytes"),

@@ -1,9 +1,10 @@
 """Signing keys: signers, rings and stores."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -12,11 +13,13 @@ from greatseal.api.store import Tx
 
 KeyState = Literal["pending", "active", "retained", "revoked"]
 HashAlg = Literal["sha256", "sha384", "sha512"]
+_STORED = re.compile(r"([A-Za-z][A-Za-z0-9-]+):(.+)", re.DOTALL)
 
 
 class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The public half of a key's record. ``algorithm`` is a key type: ``ec:P-256``, ``ec:P-384``, ``rsa:2048`` to ``rsa:4096``,
-    ``ed25519``, ``ml-dsa-44``, ``ml-dsa-65``, ``ml-dsa-87``. Moments are microseconds."""
+    ``ed25519``, ``ml-dsa-44``, ``ml-dsa-65``, ``ml-dsa-87``. Moments are microseconds. ``store`` is the name of the :class:`KeyStore` that
+    holds the private half, None where it is sealed in the database or in a file."""
 
     kid: str
     purpose: str
@@ -24,6 +27,7 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     state: KeyState
     created_at: int
     spki: bytes
+    store: str | None = None
 
 
 WithKey = Callable[[Tx, KeyInfo], object]
@@ -62,8 +66,8 @@ class Signer(Protocol):
         ``hash_alg`` is another hash for ECDSA and RSA; the other algorithms have one of their own and pay no heed to it.
         """
 
-    def sign_jose(self, message: bytes) -> bytes:
-        """The signature in the form that JOSE uses, in line; raises TypeError for a key that can only sign slowly."""
+    async def sign_jose(self, message: bytes) -> bytes:
+        """The signature in the form that JOSE uses: ES256, ES384, EdDSA, RS256 or ML-DSA, by the type of the key."""
 
 
 class KeyRing(Protocol):
@@ -71,16 +75,39 @@ class KeyRing(Protocol):
 
     @property
     def active(self) -> Signer | None:
-        """The key that signs now; None before the first :meth:`make` and after a revocation."""
+        """The key that signs now; None before the first active one and after a revocation."""
 
     def all(self) -> tuple[Signer, ...]:
-        """Every key that is not revoked, newest first."""
+        """Every key that is not revoked, newest first; pending ones too, since they are published before they sign."""
 
-    async def make(self, algorithm: str, *, also: WithKey | None = None) -> Signer:
-        """Make a key, store it sealed and make it active; the one before is retained. ``also`` runs in the same transaction."""
+    async def make(
+        self,
+        algorithm: str,
+        *,
+        store: str | None = None,
+        state: Literal["active", "pending"] = "active",
+        also: WithKey | None = None,
+    ) -> Signer:
+        """Make a key in the key store of that name, or sealed in the database. ``also`` runs in the transaction that records it.
+
+        An active one signs from now on and the one before is retained; a pending one waits for :meth:`activate`. Raises ValueError for an
+        unknown key type or store, and what the store raises.
+        """
+
+    def activate(self, tx: Tx, kid: str) -> bool:
+        """Let a pending key sign, and retain the active one; False when this ring has no pending key of that kid.
+
+        :attr:`active` is the new one when the caller of ``write`` resumes, on a ring that was told of the key.
+        """
 
     async def revoke(self, kid: str, *, also: WithKey | None = None) -> bool:
-        """Revoke for ever; False when the kid is unknown. ``also`` runs in the same transaction."""
+        """Revoke for ever and destroy the private half; False when the kid is unknown. ``also`` runs in the same transaction."""
+
+
+def in_store(reference: str) -> tuple[str, str] | None:
+    """The name of the :class:`KeyStore` in a setting that names a key, and the words for it; None for the path of a file."""
+    found = _STORED.fullmatch(reference)
+    return (found[1], found[2]) if found else None
 
 
 class Keys(Protocol):
@@ -94,6 +121,13 @@ class Keys(Protocol):
 
         Raises StartProblem, one line, when the file is readable by others, no private key, or of another key type than those of
         :class:`KeyInfo`.
+        """
+
+    async def signer(self, reference: str, *, purpose: str, password: bytes | None = None) -> Signer:
+        """The key that a setting names: the path of a file, as :meth:`from_file`, or ``<name of a key store>:<what it calls the key>``.
+
+        In no ring. A path with a colon after its first word begins with ``./`` or ``/``. Raises StartProblem for a store that no plugin
+        provides, with those that are known, for a key that is not there, and for a password where a store holds the key.
         """
 
     async def load(self) -> None:
@@ -158,18 +192,35 @@ class BlockedKeys(Protocol):
 
 
 class KeyStore(ABC):
-    """Where private keys rest: sealed in the database, or in hardware."""
+    """Where private keys rest that are not sealed in the database: hardware, another service, files of another kind.
 
-    name: str
+    A store is asked before the lifespans open, and by ``doctor`` beside the running service: it opens what it needs at the first call and
+    closes it in a lifespan of its plugin. Its signers answer for the public half alone; state and purpose are those of the ring.
+    """
+
+    name: ClassVar[str]
+    """Letters, digits and hyphens, the first a letter: settings name keys as ``<name>:...``."""
 
     @abstractmethod
     async def make(self, purpose: str, algorithm: str) -> Signer:
-        """Make a key whose private half stays in the store."""
+        """Make a key whose private half stays in the store. It is there, whatever happens, when this returns.
+
+        Its ``kid`` is by what :meth:`load` finds it again; it is also published with the key, so that the RFC 7638 thumbprint is a good
+        one. Raises ValueError for a key type that the store does not have, Unavailable when it cannot be reached. A key that was made and
+        never recorded, because the process was killed in between, is never asked for.
+        """
 
     @abstractmethod
     async def load(self, kid: str) -> Signer | None:
-        """The key of that name."""
+        """The key that :meth:`make` made, None when the store does not hold it. Raises Unavailable when it cannot be reached."""
 
     @abstractmethod
-    async def list(self) -> tuple[KeyInfo, ...]:
-        """What the store holds."""
+    async def find(self, words: str, *, purpose: str) -> Signer | None:
+        """A key that the operator brought, by what stands after ``<name>:`` in a setting; None when the store does not hold it.
+
+        Raises ValueError, with the reason, for words that name no key, Unavailable when the store cannot be reached.
+        """
+
+    @abstractmethod
+    async def destroy(self, kid: str) -> None:
+        """Destroy a key that :meth:`make` made. Called again after a crash, so a key that is gone is destroyed. Raises Unavailable."""

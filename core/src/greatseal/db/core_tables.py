@@ -46,8 +46,9 @@ key = table(
     Column("created_at", Moment, nullable=False),
     Column("spki", Blob, nullable=False),
     Column("private", Sealed),
+    Column("store", Text),
 )
-"""Signing keys; ``private`` is None where the private half is in hardware."""
+"""Signing keys. ``private`` is None where a key store has the private half: ``store`` names it, until a revoked key is destroyed there."""
 
 KEYS = Collection("key", key)
 

@@ -97,7 +97,7 @@ def parse_compact(token: str) -> Jws:
 
 
 def sign_compact(header: Mapping[str, Any], payload: bytes, sign: Callable[[bytes], bytes]) -> str:
-    """A compact JWS. ``header`` has ``alg``; ``sign`` is :meth:`greatseal.api.keys.Signer.sign_jose` of a key that fits it."""
+    """A compact JWS. ``header`` has ``alg``; ``sign`` makes the signature of a key that fits it."""
     signing_input = f"{b64url_encode(orjson.dumps(header))}.{b64url_encode(payload)}"
     return f"{signing_input}.{b64url_encode(sign(signing_input.encode()))}"
 

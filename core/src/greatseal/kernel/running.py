@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from greatseal.api.http import AuthScheme, ListenerName
+from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
 from greatseal.db.database import Rehearsing, open_database
 from greatseal.db.migrate import ensure
@@ -109,7 +110,16 @@ async def _keys(kernel: Kernel, *, beside: bool) -> NodeKeys:
     file = kernel.cluster.key_file or kernel.state_dir / "cluster.key"
     metadata = [schema.metadata for schema in kernel.schemas]
     async with first_cluster_key(kernel.store, file, metadata) as key:
-        keys = NodeKeys(kernel.store, key, kernel.clock, kernel.log, blocking=kernel.blocking, file=file, metadata=metadata)
+        keys = NodeKeys(
+            kernel.store,
+            key,
+            kernel.clock,
+            kernel.log,
+            blocking=kernel.blocking,
+            file=file,
+            metadata=metadata,
+            stores=kernel.registry.of(KeyStore),
+        )
         keys.follow(kernel.changes)
         await keys.start(settle=not beside)
     return keys

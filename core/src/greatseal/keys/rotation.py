@@ -1,9 +1,10 @@
 """The cluster key in force, and its rotation: every sealed column is sealed again (cluster reference 7)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -11,7 +12,7 @@ import structlog
 from sqlalchemy import Column, MetaData, Table, and_, select, update
 
 from greatseal import faults
-from greatseal.api.keys import ClusterKeyInfo, WithClusterKey
+from greatseal.api.keys import ClusterKeyInfo, KeyStore, WithClusterKey
 from greatseal.api.problems import BadRequest, StartProblem, Unavailable
 from greatseal.api.store import Database, Tx
 from greatseal.db.core_tables import CLUSTER_KEY, cluster_key
@@ -53,8 +54,9 @@ class NodeKeys(KeyRings):
         blocking: Blocking,
         file: Path,
         metadata: Sequence[MetaData],
+        stores: Mapping[str, KeyStore] = MappingProxyType({}),
     ) -> None:
-        super().__init__(db, key, clock, log, blocking=blocking)
+        super().__init__(db, key, clock, log, blocking=blocking, stores=stores)
         self._settling_db = db
         self._key = key
         self._file = file
@@ -63,14 +65,16 @@ class NodeKeys(KeyRings):
         self._rotating = asyncio.Lock()
 
     async def start(self, *, settle: bool = True) -> None:
-        """Before the first use: find the key in force, end a rotation that was interrupted unless another process is at it, and read
-        the rings.
+        """Before the first use: find the key in force, end a rotation that was interrupted unless another process is at it, read the
+        rings, and destroy what was revoked.
 
         Raises StartProblem when the file does not hold the key of this database.
         """
         if await self._find() and settle:
             await self._finish()
         await self.load()
+        if settle:
+            await self.destroy_revoked()
 
     def cluster_key(self) -> ClusterKeyInfo:
         """See :meth:`greatseal.api.keys.Keys.cluster_key`."""

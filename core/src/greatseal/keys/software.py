@@ -41,11 +41,13 @@ _PRIVATE = (
     mldsa.MLDSA87PrivateKey,
 )
 POOL = "signing"
-"""The blocking pool of signatures that take more than 300 us, and of making RSA keys."""
+"""The blocking pool of signatures that take long, or in which the interpreter lock is released for most of the time."""
+MAKING = "making keys"
+"""That of making keys: an RSA key takes half a second."""
 
 
 class KeyType(msgspec.Struct, frozen=True):
-    """A value of ``KeyInfo.algorithm``. ``jose`` is its ``alg``; ``slow`` tells that signing belongs into a thread."""
+    """A value of ``KeyInfo.algorithm``. ``jose`` is its ``alg``; ``slow`` tells that it signs in a thread: for 240 us at least."""
 
     make: Callable[[], PrivateKey]
     jose: str
@@ -53,7 +55,7 @@ class KeyType(msgspec.Struct, frozen=True):
 
 
 def _rsa(bits: int) -> KeyType:
-    return KeyType(lambda: make_rsa(bits), "RS256", slow=bits > 2048)
+    return KeyType(lambda: make_rsa(bits), "RS256", slow=True)
 
 
 def make_rsa(bits: int) -> rsa.RSAPrivateKey:
@@ -99,13 +101,15 @@ class SoftwareSigner:
         return SoftwareSigner(self._key, info, self._blocking)
 
     async def sign(self, message: bytes, *, hash_alg: HashAlg | None = None) -> bytes:
-        """See :meth:`greatseal.api.keys.Signer.sign`. In line when it takes less than 300 us."""
+        """See :meth:`greatseal.api.keys.Signer.sign`. EC and Ed25519 sign in line."""
         if self._type.slow:
             return await self._blocking.run(POOL, self._signed, message, hash_alg)
         return self._signed(message, hash_alg)
 
-    def sign_jose(self, message: bytes) -> bytes:
-        """See :meth:`greatseal.api.keys.Signer.sign_jose`: ES256, ES384, EdDSA, RS256 or ML-DSA, by the type of the key."""
+    async def sign_jose(self, message: bytes) -> bytes:
+        """See :meth:`greatseal.api.keys.Signer.sign_jose`. EC and Ed25519 sign in line."""
+        if self._type.slow:
+            return await self._blocking.run(POOL, ALGORITHMS[self._type.jose].sign, self._key, message)
         return ALGORITHMS[self._type.jose].sign(self._key, message)
 
     def _signed(self, message: bytes, hash_alg: HashAlg | None) -> bytes:

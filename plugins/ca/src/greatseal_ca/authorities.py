@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from cryptography import x509
 
 from greatseal.api.issuance import IssuanceRequest
+from greatseal.api.keys import in_store
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
@@ -13,7 +14,7 @@ from greatseal_ca.authority import Authority, made_days, open_sealed, write_publ
 from greatseal_ca.build import Composer, LeafExtensions, Template
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import common_names
-from greatseal_ca.files import Files
+from greatseal_ca.files import Brought, Files, Stored
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
 from greatseal_ca.lint import Expected, lint
 from greatseal_ca.names import subject
@@ -110,9 +111,14 @@ class Authorities:
                 problems += wrong
         return problems, lives
 
-    def _files(self, host: Host, ca: CaSettings) -> Files | None:
-        """The files of a CA that has some."""
-        return Files(host, ca, ca.key_file, ca.cert_file, self._profiles.of(ca.id)) if ca.key_file and ca.cert_file else None
+    def _files(self, host: Host, ca: CaSettings) -> Brought | None:
+        """The key and certificates of a CA that is not sealed in the database."""
+        if not ca.key_file or not ca.cert_file:
+            return None
+        profiles = self._profiles.of(ca.id)
+        if in_store(ca.key_file):
+            return Stored(host, ca, ca.key_file, ca.cert_file, profiles)
+        return Files(host, ca, ca.key_file, ca.cert_file, profiles)
 
     def of(self, ca_id: str) -> Issuing:
         """The CA of that id, which is one of :attr:`ids`."""

@@ -10,7 +10,7 @@ import msgspec
 from cryptography.x509 import ObjectIdentifier
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from greatseal.api.keys import HashAlg
+from greatseal.api.keys import HashAlg, in_store
 
 KEY_TYPES = ("ec:P-256", "ec:P-384", "rsa:2048", "rsa:3072", "rsa:4096", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87")
 """What a CA key may be."""
@@ -44,10 +44,12 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the CA in paths and profiles."""
     is_default: bool | None = None
     """Whether this CA issues where none is named; left out, the only one does."""
-    key_file: Path | None = None
-    """PEM private key of the issuing CA, readable by its owner alone. Left out, the key is made and kept sealed in the database."""
+    key_file: Name | None = None
+    """PEM private key of the issuing CA, readable by its owner alone, or `<key store>:<key>` for one that a key store of a plugin holds.
+    Left out, the key is made and kept sealed in the database."""
     cert_file: Path | None = None
-    """PEM certificate of the issuing CA and the rest of its chain, root last. Goes with key_file: both exist, or both are made."""
+    """PEM certificate of the issuing CA and the rest of its chain, root last. Goes with key_file: both exist, or both
+    are made; for a key in a key store the certificate is made."""
     key_type: str = "ec:P-256"
     """The keys of a new CA: ec:P-256, ec:P-384, rsa:2048, rsa:3072, rsa:4096, ed25519, ml-dsa-44, ml-dsa-65 or ml-dsa-87."""
     hash_alg: HashAlg = "sha256"
@@ -159,8 +161,8 @@ def _file_problems(ca: CaSettings) -> list[str]:
         problems.append("require_encrypted_key and key_password_file speak of key_file, which is not given")
     if ca.require_encrypted_key and ca.key_password_file is None and ca.key_file:
         problems.append("require_encrypted_key needs key_password_file")
-    if str(ca.key_file).startswith("pkcs11:"):
-        problems.append("key_file: keys in PKCS#11 tokens are not supported; name a PEM file")
+    if ca.key_file and in_store(ca.key_file) and (ca.require_encrypted_key or ca.key_password_file):
+        problems.append("require_encrypted_key and key_password_file speak of a file; key_file names a key store")
     return problems
 
 

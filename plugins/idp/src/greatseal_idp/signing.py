@@ -29,9 +29,6 @@ MAX_TOKEN = 16_384
 _ID_TOKEN = frozenset({"jwt"})
 _OF_ID_TOKENS = (("aud", str), ("sub", str), ("iat", int), ("exp", int))
 
-POOL = "rs256"
-"""The blocking pool of RS256 signatures: 240 us each, in which the interpreter lock is released."""
-
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as the admin API shows it. Moments are microseconds; ``retire_at`` is when the last token of a retained key expires."""
@@ -91,7 +88,7 @@ class Signing:
                 await self._ring(alg).make(key_type)
 
     async def jwt(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
-        """A signed JWT with the header ``typ``; ``alg`` None is the default algorithm. RS256 is signed in a thread.
+        """A signed JWT with the header ``typ``; ``alg`` None is the default algorithm.
 
         Raises Unavailable when there is no key of the algorithm, KeyError for an unknown one.
         """
@@ -100,11 +97,7 @@ class Signing:
         if signer is None:
             raise Unavailable("there is no signing key now", cause=f"no active key of {alg}")
         message = self._head(signer, alg, typ) + b64url_encode(orjson.dumps(claims)).encode()
-        if alg == "RS256":
-            signature = await self._host.blocking.run(POOL, signer.sign_jose, message)
-        else:
-            signature = signer.sign_jose(message)
-        return f"{message.decode()}.{b64url_encode(signature)}"
+        return f"{message.decode()}.{b64url_encode(await signer.sign_jose(message))}"
 
     def verify(self, token: str, *, typ: frozenset[str]) -> Mapping[str, Any] | None:
         """The claims of a token that a live key of ours signed, for this issuer, with one of the header types ``typ`` (lower case).
