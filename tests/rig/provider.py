@@ -2,13 +2,13 @@
 
 import json
 import urllib.request
-from html.parser import HTMLParser
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
 import requests
+from rig.forms import forms_of
 from rig.server import Server
 
 from greatseal_users_file.edit import add
@@ -100,11 +100,10 @@ class Person:
                 url, form = urljoin(url, answer.headers["Location"]), None
                 continue
             assert answer.status_code == 200, answer.text
-            parser = _Form()
-            parser.feed(answer.text)
-            if parser.id not in self._answers:
+            found = next((one for one in forms_of(answer.text).values() if one.id in self._answers), None)
+            if found is None:
                 break
-            url, form = urljoin(url, parser.action), {**parser.fields, **self._answers[parser.id]}
+            url, form = urljoin(url, found.action), {**found.fields, **self._answers[found.id]}
         return url
 
 
@@ -112,19 +111,3 @@ FILLED_IN: dict[str, dict[str, str]] = {
     "consent-form": {"decision": "approve"},
     "logout-form": {"confirm": "yes"},
 }
-
-
-class _Form(HTMLParser):
-    """The form of a page with its hidden fields."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.id = self.action = ""
-        self.fields: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag == "form":
-            self.id, self.action = given.get("id", ""), given.get("action", "")
-        elif tag == "input" and given.get("name"):
-            self.fields[given["name"]] = given.get("value", "")

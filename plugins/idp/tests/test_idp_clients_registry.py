@@ -121,21 +121,6 @@ async def test_an_open_registration_may_not_bring_unknown_members(registry: Regi
         await registry.register(Registration(client=client, open=True), by="anybody")
 
 
-async def test_a_deletion_takes_the_consents_along(service: Any, registry: Registry) -> None:
-    made = await registry.create(BASIC, by="root")
-    other = await registry.create(BASIC, by="root")
-
-    def consents(tx: Any) -> None:
-        for name, client in (("a", made.client), ("b", made.client), ("c", other.client)):
-            tx.put(t.CONSENT, name, subject=name, client_id=client.client_id, scopes="[]", granted_at=tx.now)
-
-    await service.host("idp").db.write(consents)
-    await registry.delete(made.client.client_id, by="root")
-
-    left = await service.host("idp").db.read(lambda tx: [row.id for row in tx.all(t.consent.select())])
-    assert left == ["c"]
-
-
 def bound(service: Any, name: str, **fields: Any) -> Any:
     """Store a client of a method whose plugin is not here."""
 

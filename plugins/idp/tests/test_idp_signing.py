@@ -1,6 +1,5 @@
 """Signing keys: tokens, rotation, revocation, the key set."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -9,7 +8,6 @@ from joserfc import jwt as joserfc_jwt
 from joserfc.jwk import KeySet
 from sqlalchemy import select
 
-from greatseal.api.problems import BadRequest
 from greatseal.jose.compact import b64url_encode
 from greatseal.testing import FakeClock
 from greatseal.testing.plugin import StartService
@@ -63,79 +61,6 @@ async def test_the_key_set_shows_public_members_alone(signing: Signing) -> None:
 
     assert [(key["kty"], key["alg"], key["use"]) for key in keys] == [("EC", "ES256", "sig"), ("RSA", "RS256", "sig")]
     assert set().union(*keys) <= {"kty", "crv", "x", "y", "n", "e", "alg", "use", "kid"}
-
-
-async def test_idp_114_rotation_makes_a_new_active_key_and_retains_the_old(service: Any, signing: Signing) -> None:
-    token = await signing.jwt("at+jwt", {"iss": service.url})
-    old = signing.keys()[0]
-
-    rotated = await signing.rotate(by="root@EXAMPLE")
-
-    assert rotated.alg == "ES256"
-    assert rotated.previous_kid == old.kid
-    assert {key.kid: key.status for key in listed(signing) if key.alg == "ES256"} == {rotated.kid: "active", old.kid: "retained"}
-    assert {rotated.kid, old.kid} <= kids(signing)  # at once
-    assert signing.verify(token, typ=AT) is not None
-    assert (
-        joserfc_jwt.decode(await signing.jwt("JWT", {}), KeySet.import_key_set(json.loads(signing.jwks())), algorithms=["ES256"]).header[
-            "kid"
-        ]
-        == rotated.kid
-    )
-    told = await service.host("idp").db.read(lambda tx: [(row.event_type, row.sub, row.detail) for row in tx.all(select(audit))])
-    assert told == [("key_rotated", "root@EXAMPLE", f"kid={rotated.kid} alg=ES256")]
-
-
-async def test_r3_rotation_of_the_other_algorithm_by_name(signing: Signing) -> None:
-    rotated = await signing.rotate("RS256", by="root")
-
-    assert rotated.alg == "RS256"
-    assert [key.status for key in listed(signing)] == ["active", "active", "retained"]
-    with pytest.raises(BadRequest):
-        await signing.rotate("HS256", by="root")
-
-
-async def test_idp_115_a_revoked_key_leaves_the_key_set_at_once_and_its_tokens_are_dead(service: Any, signing: Signing) -> None:
-    token = await signing.jwt("at+jwt", {"iss": service.url})
-    rotated = await signing.rotate(by="root")
-    assert rotated.previous_kid is not None
-
-    assert await signing.revoke(rotated.previous_kid, by="root")
-
-    assert rotated.previous_kid not in kids(signing)
-    assert signing.verify(token, typ=AT) is None
-    assert signing.keys()[0].kid == rotated.kid
-
-
-async def test_idp_117_the_active_key_gets_its_successor_before_it_is_revoked(
-    service: Any, signing: Signing, capsys: pytest.CaptureFixture[str]
-) -> None:
-    active = signing.keys()[0]
-
-    assert await signing.revoke(active.kid, by="root")
-
-    now = signing.keys()[0]
-    assert now.status == "active"
-    assert now.kid != active.kid
-    assert active.kid not in kids(signing)
-    assert signing.verify(await signing.jwt("at+jwt", {"iss": service.url}), typ=AT) is not None
-    said = capsys.readouterr()
-    assert "the active signing key is revoked" in said.out + said.err
-    told = await service.host("idp").db.read(lambda tx: [row.event_type for row in tx.all(select(audit))])
-    assert told == ["key_rotated", "key_revoked"]
-
-
-@pytest.mark.parametrize("kid", ["", "../../dev/null", "' OR 1=1 --", "x" * 100_000])
-async def test_idp_135_an_unknown_kid_is_not_revoked(signing: Signing, kid: str) -> None:
-    assert not await signing.revoke(kid, by="root")
-    assert len(signing.keys()) == 2
-
-
-async def test_twenty_rotations_at_once_leave_one_active_key(signing: Signing) -> None:
-    made = await asyncio.gather(*(signing.rotate(by="root") for _ in range(20)))
-
-    assert len({one.kid for one in made}) == 20
-    assert [key.status for key in listed(signing) if key.alg == "ES256"].count("active") == 1
 
 
 async def test_keys_stay_the_same_over_a_restart_of_the_parts(service: Any, signing: Signing) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import secrets
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from hashlib import sha256
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
@@ -13,34 +10,11 @@ import aiohttp
 import msgspec
 from joserfc import jwt
 from joserfc.jwk import KeySet
+from rig.forms import Form, forms_of
 
 CALLBACK = "https://rp.example/callback"
 LOGGED_OUT = "https://rp.example/logged-out"
 USER, PASSWORD = "alice", "correct horse battery"
-
-
-class Form(msgspec.Struct):
-    """A form of a page: where it goes and what it carries."""
-
-    id: str
-    action: str
-    fields: dict[str, str]
-    buttons: dict[str, tuple[str, str]]
-
-
-class _Forms(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.forms: list[Form] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag == "form":
-            self.forms.append(Form(given.get("id", ""), given.get("action", ""), {}, {}))
-        elif self.forms and tag == "input" and given.get("name"):
-            self.forms[-1].fields[given["name"]] = given.get("value", "")
-        elif self.forms and tag == "button":
-            self.forms[-1].buttons[given.get("id", "")] = (given.get("name", ""), given.get("value", ""))
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -53,9 +27,7 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def forms(self) -> dict[str, Form]:
-        parser = _Forms()
-        parser.feed(self.text)
-        return {form.id: form for form in parser.forms}
+        return forms_of(self.text)
 
     @property
     def answer(self) -> dict[str, str]:
@@ -197,8 +169,3 @@ class RelyingParty:
             assert reply.status == 200, await reply.text()
             claims: dict[str, Any] = await reply.json()
             return claims
-
-
-def challenge(verifier: str) -> str:
-    """S256 of RFC 7636 s4.2."""
-    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()

@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from system.oidc.relying import CALLBACK, challenge
+from system.oidc.relying import CALLBACK
+
+from greatseal.testing.desk import CHALLENGE, VERIFIER
 
 PROFILE = {"name", "preferred_username"}
 
@@ -244,10 +246,9 @@ async def test_oidcc_refresh_token_of_another_client(rp, party):
 
 
 async def test_oidcc_ensure_request_with_valid_pkce_succeeds(rp):
-    verifier = "v" * 64
-    _, answer = await rp.authorize(code_challenge=challenge(verifier), code_challenge_method="S256")
+    _, answer = await rp.authorize(code_challenge=CHALLENGE, code_challenge_method="S256")
 
-    status, _ = await rp.redeem(answer["code"], code_verifier=verifier)
+    status, _ = await rp.redeem(answer["code"], code_verifier=VERIFIER)
 
     assert status == 200
 

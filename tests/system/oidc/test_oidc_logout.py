@@ -109,6 +109,7 @@ async def test_oidcc_rp_initiated_logout_no_post_logout_redirect_uri(rp):
     page = await log_out(rp, id_token_hint=tokens["id_token"], state="s1")
 
     assert page.url.startswith(rp.browser.issuer)
+    assert "You are signed out" in page.text
     assert not await signed_in(rp)
 
 

@@ -20,7 +20,7 @@ async def test_idp_062_idp_063_idp_156_idp_363_the_list_is_the_eight_system_scop
 
 
 async def test_idp_066_idp_157_put_makes_a_custom_scope_and_changes_it(admin):
-    made = await admin.put("scopes/payroll:read", {"description": "See your pay", "claims": ["salary"]})
+    made = await admin.put("scopes/payroll:read", {"description": "See your pay", "claims": ["salary", "salary"]})
     changed = await admin.put("scopes/payroll:read", {"description": "See pay"})
 
     scope = {"name": "payroll:read", "description": "See your pay", "claims": ["salary"], "is_system": False}
@@ -61,7 +61,7 @@ async def test_s054_a_caller_cannot_make_a_system_scope(admin):
 
 
 @pytest.mark.parametrize("name", ["two%20words", "quote%22", "back%5Cslash", "%C3%BC", "x" * 129])
-async def test_a_name_that_is_no_scope_token_is_400(admin, name):
+async def test_idp_157_a_name_that_is_no_scope_token_is_400(admin, name):
     assert (await admin.put(f"scopes/{name}", {})).status == 400
     assert await names(admin) == SYSTEM
 
@@ -82,12 +82,13 @@ async def test_a_name_may_hold_a_slash(admin):
         {"claims": "sub"},
         {"claims": ["two words"]},
         {"claims": [""]},
+        {"claims": ["x" * 129]},
         {"claims": [None]},
         {"claims": ["c"] * 10 + [str(number) for number in range(101)]},
         [],
     ],
 )
-async def test_a_body_that_breaks_a_rule_is_400_and_nothing_changes(admin, body):
+async def test_idp_157_a_body_that_breaks_a_rule_is_400_and_nothing_changes(admin, body):
     assert (await admin.put("scopes/x", body)).status == 400
     assert await names(admin) == SYSTEM
     assert not await admin.desk.events("scope_updated")

@@ -129,11 +129,6 @@ async def test_state_comes_back_byte_for_byte(app, cookie):
         assert app.told(await app.ask(cookie, state=state))["state"] == state
 
 
-@pytest.mark.parametrize("changes", [{"state": "x" * 2049}, {"nonce": "x" * 513}])
-async def test_what_is_too_long_is_refused(app, cookie, changes):
-    assert app.told(await app.ask(cookie, **changes))["error"] == "invalid_request"
-
-
 async def test_b29_the_nonce_is_in_the_id_token(desk, app, cookie):
     await app.allowed(cookie)
 
@@ -225,6 +220,8 @@ BAD_REQUESTS = (
     ({"claims": '{"id_token": {"acr": 1}}'}, "invalid_request"),
     ({"claims": '{"userinfo": {"a": null}, "userinfo": {}}'}, "invalid_request"),
     ({"id_token_hint": "a.b.c"}, "invalid_request"),
+    ({"state": "x" * 2049}, "invalid_request"),
+    ({"nonce": "x" * 513}, "invalid_request"),
     ({"request": "a.b.c"}, "request_not_supported"),
     ({"request_uri": "http://169.254.169.254/x"}, "request_uri_not_supported"),
     ({"registration": "{}"}, "registration_not_supported"),

@@ -315,13 +315,6 @@ async def test_a_scope_that_was_deleted_while_the_page_was_open(desk, register_a
     assert event.detail == "openid"
 
 
-async def test_scopes_that_were_all_taken_away(desk, app, cookie):
-    _, fields = await app.consent_of(cookie)
-    await desk.provider.clients.update(app.client_id, {"scopes": ["phone"]}, by="test")
-
-    assert app.told(await app.decide(cookie, fields))["error"] == "invalid_scope"
-
-
 async def test_a_client_that_was_deleted_while_the_page_was_open(desk, app, cookie):
     _, fields = await app.consent_of(cookie)
     await desk.provider.clients.delete(app.client_id, by="test")
@@ -387,10 +380,3 @@ async def test_our_own_form_comes_with_origin_null(app, cookie):
     _, fields = await app.consent_of(cookie)
 
     assert app.told(await app.decide(cookie, fields, headers={"Origin": "null", "Sec-Fetch-Site": "same-origin"}))["code"]
-
-
-async def test_after_a_client_was_deleted_its_consents_are_gone(desk, app, cookie):
-    await app.allowed(cookie)
-    await desk.provider.clients.delete(app.client_id, by="test")
-
-    assert await desk.rows(t.consent) == []
