@@ -52,11 +52,13 @@ async def test_s001_s004_s005_b1_a_similar_redirect_uri_is_not_the_registered_on
         "https://app.example/call\nback",
         "http://LOCALHOST/cb",
         "http://app.example/cb",
+        "http://localhost.evil.example/cb",
+        "ftp://app.example/",
         "javascript:alert(1)",
         "app.example:/callback",
     ],
 )
-async def test_s002_s003_s006_s007_b15_what_is_no_redirect_uri_is_not_registered_either(desk, ann, uri):
+async def test_s002_s003_s006_s007_s052_b15_idp_023_idp_356_what_is_no_redirect_uri_is_not_registered_either(desk, ann, uri):
     for refused in (await desk.register(redirect_uris=[uri]), await desk.put(desk.client, redirect_uris=[CALLBACK, uri])):
         assert refused.outcome == (400, "invalid_redirect_uri")
     assert (await desk.register(post_logout_redirect_uris=[uri])).outcome == (400, "invalid_redirect_uri")

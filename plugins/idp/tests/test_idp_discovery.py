@@ -13,7 +13,7 @@ async def desk(open_idp: Any) -> Any:
     return await open_idp()
 
 
-async def test_idp_183_b7_the_openid_document(desk: Any) -> None:
+async def test_idp_183_b7_b14_the_openid_document(desk: Any) -> None:
     answer = await desk.get(OPENID)
     document = answer.json
 
@@ -31,6 +31,7 @@ async def test_idp_183_b7_the_openid_document(desk: Any) -> None:
     assert document["id_token_signing_alg_values_supported"] == ["ES256", "RS256"]
     assert "openid" in document["scopes_supported"]
     assert document["code_challenge_methods_supported"] == ["S256"]
+    assert not {"password", "implicit"} & set(document["grant_types_supported"])
     assert document["require_pushed_authorization_requests"] is False
     assert document["authorization_response_iss_parameter_supported"] is True
     assert document["backchannel_logout_supported"] is document["backchannel_logout_session_supported"] is True
@@ -42,7 +43,7 @@ async def test_idp_184_the_oauth_document_leaves_out_what_is_openid(desk: Any) -
     assert {name: openid[name] for name in oauth} == oauth
     assert oauth["code_challenge_methods_supported"] == ["S256"]
     assert "userinfo_endpoint" not in oauth
-    assert "subject_types_supported" not in oauth
+    assert not {"subject_types_supported", "claims_supported"} & oauth.keys()
 
 
 async def test_no_member_is_empty(desk: Any) -> None:
@@ -72,29 +73,25 @@ async def test_members_are_those_of_the_enabled_plugins(desk: Any, open_idp: Any
     assert not {"none", "HS1"} & set(algorithms)
 
 
-async def test_b14_password_and_implicit_are_nowhere(desk: Any) -> None:
-    document = (await desk.get(OPENID)).json
-    assert not {"password", "implicit"} & set(document["grant_types_supported"])
-
-
 async def test_a_public_client_is_not_offered_introspection(desk: Any) -> None:
     document = (await desk.get(OPENID)).json
     assert "none" in document["revocation_endpoint_auth_methods_supported"]
     assert "none" not in document["introspection_endpoint_auth_methods_supported"]
 
 
-async def test_what_is_known_already_is_not_sent_again(desk: Any) -> None:
+async def test_b16_documents_are_open_to_scripts_and_not_sent_again_to_those_who_know_them(desk: Any) -> None:
     for path in (OPENID, OAUTH, "/jwks"):
-        etag = (await desk.get(path)).headers["ETag"]
+        first = await desk.get(path)
+        etag = first.headers["ETag"]
+        assert "max-age" in first.headers["Cache-Control"]
+        assert first.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in first.headers
         for known in (etag, f'"x", {etag}', f"W/{etag}", "*"):
             answer = await desk.get(path, headers={"If-None-Match": known})
             assert (answer.status, answer.text, answer.headers["ETag"]) == (304, "", etag)
         assert (await desk.get(path, headers={"If-None-Match": '"x"'})).status == 200
-
-
-async def test_head_answers_without_a_body(desk: Any) -> None:
-    answer = await desk.ask("HEAD", OPENID)
-    assert (answer.status, answer.text) == (200, "")
+        head = await desk.ask("HEAD", path)
+        assert (head.status, head.text) == (200, "")
 
 
 async def test_a_new_scope_is_in_the_document_at_once(desk: Any) -> None:

@@ -26,14 +26,6 @@ async def test_oidcc_discovery_endpoint_verification(provider, session):
     assert all(value.startswith(provider.url) for name, value in metadata.items() if name.endswith(("_endpoint", "_uri")))
 
 
-async def test_the_oauth_document_leaves_the_openid_members_out(provider, session):
-    async with session.get(f"{provider.url}/.well-known/oauth-authorization-server") as reply:
-        metadata = await reply.json()
-
-    assert metadata["issuer"] == provider.url
-    assert not {"userinfo_endpoint", "subject_types_supported", "claims_supported"} & metadata.keys()
-
-
 async def test_oidcc_jwks_holds_public_keys_with_their_names(provider, session):
     async with session.get(f"{provider.url}/jwks") as reply:
         found = await reply.json(content_type=None)
@@ -42,16 +34,3 @@ async def test_oidcc_jwks_holds_public_keys_with_their_names(provider, session):
     assert {key["alg"] for key in found["keys"]} >= {"ES256"}
     assert all({"kid", "use", "alg", "kty"} <= key.keys() and "d" not in key for key in found["keys"])
     assert len({key["kid"] for key in found["keys"]}) == len(found["keys"])
-
-
-@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/jwks"])
-async def test_b16_documents_are_cached_by_their_etag_and_open_to_scripts(provider, session, path):
-    async with session.get(provider.url + path) as reply:
-        tag = reply.headers["ETag"]
-        assert reply.headers["Access-Control-Allow-Origin"] == "*"
-        assert "Access-Control-Allow-Credentials" not in reply.headers
-        assert "max-age" in reply.headers["Cache-Control"]
-    async with session.get(provider.url + path, headers={"If-None-Match": tag}) as again:
-        assert (again.status, await again.read()) == (304, b"")
-    async with session.head(provider.url + path) as head:
-        assert head.status == 200

@@ -15,8 +15,9 @@ async def test_idp_345_a_client_gets_a_token_for_itself(desk: Any, client: Any) 
     assert {"token_type": "Bearer", "expires_in": 900, "scope": "api"}.items() <= answer.json.items()
 
 
-async def test_its_subject_is_the_client_and_no_sign_in_is_told_of(desk: Any, client: Any) -> None:
-    read = desk.read((await desk.own_token(client, scope="api")).json["access_token"])
+async def test_b23_its_subject_is_the_client_and_no_sign_in_is_told_of(desk: Any, client: Any) -> None:
+    token = (await desk.own_token(client, scope="openid api")).json["access_token"]
+    read = desk.read(token)
 
     assert read.header["typ"] == "at+jwt"
     claims = read.claims
@@ -25,6 +26,8 @@ async def test_its_subject_is_the_client_and_no_sign_in_is_told_of(desk: Any, cl
     assert claims["exp"] - claims["iat"] == 900
     assert claims["jti"].startswith("n1/")
     assert claims.keys() == {"iss", "sub", "aud", "client_id", "iat", "exp", "jti", "scope"}
+    assert "username" not in await desk.introspect(client, token)
+    assert "@" in desk.read((await desk.tokens(client))["access_token"]).claims["sub"], "no id of a client is the subject of a person"
 
 
 @pytest.mark.parametrize(

@@ -84,15 +84,6 @@ async def test_s023_b27_another_client_neither_redeems_nor_burns_a_code(desk: An
     assert await desk.events("code_replay") == []
 
 
-async def test_s023_an_unauthenticated_confidential_client(desk: Any, client: Any) -> None:
-    code = await desk.code(client)
-    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": client.redirect_uris[0]}
-
-    for named in ({}, {"client_id": client.client_id}):
-        assert refused(await desk.form("/token", None, {**form, **named}), "invalid_client", 401)
-    assert (await desk.redeem(client, code)).status == 200
-
-
 async def test_s024_a_code_lives_for_sixty_seconds(desk: Any, client: Any) -> None:
     young, old = await desk.code(client), await desk.code(client)
     desk.clock.advance(59)

@@ -91,11 +91,6 @@ async def test_texts_that_are_no_token(desk: Any, client: Any, text: str) -> Non
     assert (await desk.form("/revoke", client, {"token": text})).status == 200
 
 
-async def test_id_tokens_and_codes_are_not_active(desk: Any, client: Any) -> None:
-    for text in ((await desk.tokens(client))["id_token"], await desk.code(client)):
-        assert await desk.introspect(client, text) == INACTIVE
-
-
 async def test_an_expired_token_is_not_active(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
     desk.clock.advance(899)
