@@ -13,10 +13,13 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509.oid import NameOID
 
 from greatseal.api.acme import AccountView, Identifier
-from greatseal.api.issuance import Certificate, Draft, Issuance, IssuanceRequest
+from greatseal.api.issuance import Certificate, Draft, IssuanceRequest
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ISSUANCE
 from greatseal.testing.service import Kernel, Service, document
+from greatseal_ca.build import to_be_signed
+from greatseal_ca.issue import CertificateAuthority
+from greatseal_ca.lint import Expected
 
 MakeCsr = Callable[..., bytes]
 SHA256 = hashes.SHA256()
@@ -58,7 +61,7 @@ class Desk(msgspec.Struct, frozen=True):
     make_csr: MakeCsr
 
     @property
-    def issuance(self) -> Issuance:
+    def issuance(self) -> CertificateAuthority:
         issuance: Any = self.service.kernel.service(ISSUANCE)
         return issuance
 
@@ -89,6 +92,12 @@ class Desk(msgspec.Struct, frozen=True):
 
     async def compose(self, *names: str, **more) -> Draft:
         return await self.issuance.compose(self.request(*names, **more))
+
+    def composed(self, *names: str, **more) -> tuple[bytes, Expected]:
+        """A to-be-signed part that nobody linted, and what the lint is to find."""
+        composition = self.issuance.composition(self.request(*names, **more))
+        content = composition.content(self.service.kernel.clock.now())
+        return to_be_signed(content, composition.frame), composition.expected(content.not_before)
 
     async def certify(self, *names: str, **more) -> Certificate:
         """From the request to the inventory."""

@@ -16,6 +16,7 @@ from pkilint.pkix import certificate as pkix
 from pkilint.pkix import extension, name
 from pkilint.validation import ValidationFindingSeverity
 
+from greatseal.api.issuance import Bounds
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.testing import FakeClock
 from greatseal_ca.validity import SECOND, Window, public_cap
@@ -264,7 +265,13 @@ async def test_an_orders_wishes_are_granted_within_the_profile(open_desk):
 
 
 NOW = 1_790_000_000
-WINDOW = Window((NOW - 100 * DAY) * SECOND, (NOW + 3650 * DAY) * SECOND, capped=False)
+
+
+def between(begin: int, end: int, *, capped: bool) -> Window:
+    return Window(Bounds(begin=begin, end=end), capped=capped)
+
+
+WINDOW = between((NOW - 100 * DAY) * SECOND, (NOW + 3650 * DAY) * SECOND, capped=False)
 REFUSED_AT_ORDER = {
     "begins more than five minutes ago": (-301, None),
     "ends before it begins": (3600, 3600),
@@ -300,7 +307,7 @@ def test_what_was_granted_to_the_order_is_still_granted_half_a_day_later(wish, l
 
 @pytest.mark.parametrize("wish", [(None, None), (-301, None), (None, DAY)])
 def test_a_ca_that_ended_is_not_the_clients_fault(wish):
-    ended = Window((NOW - 100 * DAY) * SECOND, NOW * SECOND, capped=False)
+    ended = between((NOW - 100 * DAY) * SECOND, NOW * SECOND, capped=False)
 
     for step in (ended.check, ended.choose):
         with pytest.raises(Unavailable) as refused:
@@ -310,13 +317,13 @@ def test_a_ca_that_ended_is_not_the_clients_fault(wish):
 
 
 def test_a_certificate_never_outlives_its_issuer():
-    window = Window((NOW - DAY) * SECOND, (NOW + 10 * DAY) * SECOND, capped=False)
+    window = between((NOW - DAY) * SECOND, (NOW + 10 * DAY) * SECOND, capped=False)
 
     assert window.choose(90, None, None, NOW * SECOND) == ((NOW - 3600) * SECOND, (NOW + 10 * DAY) * SECOND)
 
 
 def test_a_certificate_does_not_begin_before_its_issuer():
-    window = Window((NOW - 60) * SECOND, (NOW + 3650 * DAY) * SECOND, capped=False)
+    window = between((NOW - 60) * SECOND, (NOW + 3650 * DAY) * SECOND, capped=False)
 
     assert window.choose(90, None, None, NOW * SECOND)[0] == (NOW - 60) * SECOND
 
@@ -326,7 +333,7 @@ def test_the_cap_of_public_cas_follows_the_ballot(day, days):
     at = int(datetime.fromisoformat(f"{day}T00:00:00Z").timestamp()) * SECOND
 
     assert public_cap(at) == days
-    assert Window(0, 2 * at, capped=True).days(400, at) == days
+    assert between(0, 2 * at, capped=True).days(400, at) == days
 
 
 async def test_dates_from_2050_on_are_written_as_such(open_desk):

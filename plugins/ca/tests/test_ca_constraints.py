@@ -146,10 +146,8 @@ async def test_a_subject_that_the_chain_does_not_allow_is_left_empty(open_desk, 
 async def test_the_lint_finds_what_the_chain_does_not_allow(open_desk, tmp_path, brought):
     brought.write(brought.certificate("issuing", "root", names(dns("example.com")), usages(SERVER)), brought.root)
     desk = await open_desk(ca=brought.config(tmp_path)["ca"])
-    issuing = desk.authority()
-    request = desk.request("a.example.com")
-    copy, expected, _ = issuing.copy(request, [x509.DNSName("a.example.com")], b"\x41" * 16, desk.service.kernel.clock.now())
-    lint(copy, expected)
+    tbs, expected = desk.composed("a.example.com")
+    lint(tbs, expected)
 
     others = {
         "limited to example.com": msgspec.structs.replace(expected, names=frozenset({x509.DNSName("a.example.org")})),
@@ -157,7 +155,7 @@ async def test_the_lint_finds_what_the_chain_does_not_allow(open_desk, tmp_path,
     }
     for word, wrong in others.items():
         with pytest.raises(Internal) as found:
-            lint(copy, wrong)
+            lint(tbs, wrong)
         assert word in found.value.cause
 
 

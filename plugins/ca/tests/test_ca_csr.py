@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greatseal.api.acme import BadCsr, Identifier
+from greatseal.der import children
 from greatseal_ca.csr import MAX_CSR_BYTES, match, read_csr
-from greatseal_ca.der import children
 from greatseal_ca.names import is_hostname
 
 

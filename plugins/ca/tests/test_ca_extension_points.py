@@ -1,4 +1,4 @@
-"""SAN injectors, observers and other issuers: what third parties add to an issuance."""
+"""SAN injectors and observers: what third parties add to an issuance."""
 
 import sys
 
@@ -6,15 +6,13 @@ import pytest
 from cryptography import x509
 from sqlalchemy import select
 
-from greatseal.api.problems import StartProblem
 from greatseal.testing.distributions import install
-from greatseal.testing.service import Kernel, document
 from greatseal_ca import tables
 
 INJECTOR = """
 from cryptography import x509
 from greatseal import hookimpl
-from greatseal.api.issuance import IssuanceObserver, Issued, Issuer, Prepared, Draft, SanInjector
+from greatseal.api.issuance import IssuanceObserver, SanInjector
 
 class Upn(SanInjector):
     name = "upn"
@@ -29,28 +27,9 @@ class Ledger(IssuanceObserver):
     def issued(self, tx, certificate):
         self.seen.append((certificate, tx.now))
 
-class Logged(Issuer):
-    issue_as = "logged"
-    abandons = []
-
-    async def compose(self, request, names):
-        return Draft(id="logged-1", request=request, issue_as="logged", serial=None, tbs=b"entry", not_before=1, not_after=2)
-
-    def prepare(self, tx, draft):
-        return Prepared(id=draft.id, issue_as="logged", ca_id=draft.request.ca_id, kid="log", serial=None, tbs=draft.tbs)
-
-    async def issue(self, prepared):
-        return Issued(der=b"\\x30\\x00", chain=(), media_type="application/pkix-cert", serial=b"\\x2a")
-
-    async def settle(self, prepared):
-        return None
-
-    def abandoned(self, tx, prepared):
-        self.abandons.append(prepared.id)
-
 class Plugin:
     def __init__(self):
-        Ledger.seen, Logged.abandons = [], []
+        Ledger.seen = []
 
     @hookimpl
     def san_injectors(self, host):
@@ -59,10 +38,6 @@ class Plugin:
     @hookimpl
     def issuance_observers(self, host):
         return [Ledger()]
-
-    @hookimpl
-    def issuers(self, host):
-        return [Logged()]
 """
 
 
@@ -98,34 +73,6 @@ async def test_observers_are_told_in_the_transaction(open_with):
     ((told, _),) = sys.modules["greatseal_third_party"].Ledger.seen
 
     assert told == certificate
-
-
-async def test_another_issuer_may_give_the_serial_when_it_issues(open_with):
-    desk = await open_with(profiles={"default": {"issue_as": "logged"}})
-    prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
-    assert (await desk.issuance.certificate("logged-1")).serial is None
-    certificate = await desk.db.write(desk.issuance.record, prepared, await desk.issuance.issue(prepared))
-
-    assert (certificate.serial, certificate.chain, certificate.media_type) == (b"\x2a", (), "application/pkix-cert")
-    assert await desk.issuance.certificate("logged-1") == certificate
-
-
-async def test_an_issuer_is_told_what_is_abandoned(open_with):
-    desk = await open_with(profiles={"default": {"issue_as": "logged"}})
-    prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
-    assert await desk.issuance.settle(prepared) is None
-    await desk.db.write(desk.issuance.abandon, prepared)
-    await desk.db.write(desk.issuance.abandon, prepared)
-
-    assert sys.modules["greatseal_third_party"].Logged.abandons == ["logged-1"]
-
-
-def test_a_profile_needs_the_issuer_that_it_names(tmp_path, third_party):
-    profiles = {"p": {"issue_as": "logged"}}
-    Kernel(document(tmp_path, ["ca", third_party], profiles=profiles))
-
-    with pytest.raises(StartProblem, match="no enabled plugin issues 'logged'"):
-        Kernel(document(tmp_path, ["ca"], profiles=profiles))
 
 
 async def test_inventory_and_authorities_are_alike_on_both_databases(open_desk, database_url):

@@ -4,15 +4,18 @@ import hashlib
 
 import pytest
 from cryptography import x509
-from sqlalchemy import select
+from cryptography.x509.oid import AuthorityInformationAccessOID
+from msgspec.structs import replace
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
 
-from greatseal.api.acme import InvalidProfile
+from greatseal.api.acme import BadCsr, InvalidProfile
 from greatseal.api.issuance import Issued, Issuer, SerialTaken
 from greatseal.api.problems import Conflict, Internal, NotFound, Unavailable
-from greatseal.testing.schema import schema_matches
+from greatseal.testing.schema import at_revision, schema_matches
 from greatseal.testing.store import audit
 from greatseal_ca import tables
-from greatseal_ca.lint import Expected, lint
+from greatseal_ca.lint import lint
 
 CERTIFICATES = select(tables.certificate)
 EVENTS = select(audit.c.event_type, audit.c.service, audit.c.principal, audit.c.detail, audit.c.outcome).order_by(audit.c.id)
@@ -20,6 +23,22 @@ EVENTS = select(audit.c.event_type, audit.c.service, audit.c.principal, audit.c.
 
 def test_the_migration_makes_the_declared_tables(database_url):
     assert schema_matches(tables.SCHEMA, database_url) == []
+
+
+def test_certificates_of_before_are_kept_when_serials_become_those_of_an_issuer(database_url):
+    text = {name: name for name in ("id", "status", "ca_id", "issue_as", "kid", "profile", "serial")}
+    row = {**text, "spki_sha256": b"spki", "not_before": 1, "not_after": 2, "created_at": 3, "der": b"der"}
+    other = {**row, "id": "other", "issue_as": "mtc"}
+    with at_revision(tables.SCHEMA, database_url, "0001") as connection:
+        connection.execute(insert(tables.certificate).values(row))
+
+    with at_revision(tables.SCHEMA, database_url, tables.SCHEMA.head) as connection:
+        connection.execute(insert(tables.certificate).values(other))
+        kept = connection.execute(CERTIFICATES.order_by(tables.certificate.c.id)).mappings().all()
+
+    assert [{name: one[name] for name in row} for one in kept] == [row, other]
+    with pytest.raises(IntegrityError), at_revision(tables.SCHEMA, database_url, tables.SCHEMA.head) as connection:
+        connection.execute(insert(tables.certificate).values({**row, "id": "third"}))
 
 
 async def test_a_certificate_is_recorded_before_it_is_signed(desk):
@@ -96,10 +115,8 @@ async def test_settling_does_not_sign_twice_with_a_key_that_does_not_repeat_itse
 
 
 async def test_a_reservation_of_another_key_is_not_signed(desk):
-    import msgspec
-
     prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
-    foreign = msgspec.structs.replace(prepared, kid="another")
+    foreign = replace(prepared, kid="another")
 
     assert await desk.issuance.settle(foreign) is None
     with pytest.raises(Unavailable):
@@ -189,45 +206,63 @@ async def test_each_ca_offers_its_profiles_with_its_lifetime(open_desk):
 # ---- Lint
 
 
-async def composed(desk) -> tuple[x509.Certificate, Expected]:
-    issuing = desk.service.kernel.hooks.instances["ca"]._shared(desk.service.host("ca")).authorities.of("default")
-    request = desk.request("a.example.com")
-    names = (x509.DNSName("a.example.com"),)
-    copy, expected, *_ = issuing.copy(request, names, b"\x41" * 16, desk.service.host("ca").clock.now())
-    return copy, expected
-
-
 async def test_the_lint_passes_what_was_meant(desk):
-    lint(*await composed(desk))
+    lint(*desk.composed("a.example.com"))
 
 
+AIA = x509.AuthorityInformationAccess([x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.DNSName("a"))])
 WRONG = {
-    "the signature algorithm": {"algorithm": x509.ObjectIdentifier("1.2.3")},
-    "the public key is not": {"spki": b"other"},
-    "the names": {"names": frozenset({x509.DNSName("a.example.com"), x509.DNSName("b.example.com")})},
-    "extended key usages": {"eku": ("clientAuth",)},
-    "the lifetime is longer": {"longest_days": 89},
-    "the authority key identifier": {"issuer_key_id": b"other"},
+    "the public key is not": lambda _: {"spki": b"other"},
+    "the names": lambda _: {"names": frozenset({x509.DNSName("a.example.com"), x509.DNSName("b.example.com")})},
+    "extended key usages": lambda _: {"eku": ("clientAuth",)},
+    "the lifetime is longer": lambda _: {"longest_days": 89},
+    "the lifetime is not within": lambda expected: {"bounds": replace(expected.bounds, end=expected.bounds.begin)},
+    "it is no CA certificate of that path length": lambda _: {"path_length": 0},
+    "the signature algorithm": lambda expected: {"frame": replace(expected.frame, algorithm=b"0\x00")},
+    "the issuer is not": lambda expected: {"frame": replace(expected.frame, issuer=b"0\x00")},
+    "the serial is not the issuer's": lambda expected: {"frame": replace(expected.frame, serial=b"\x41" * 16)},
+    "an extension of the issuer is another or missing": lambda expected: {
+        "frame": replace(expected.frame, extensions=(x509.Extension(AIA.oid, False, AIA),))
+    },
+    "an extension is unknown": lambda expected: {"frame": replace(expected.frame, extensions=())},
 }
 
 
 @pytest.mark.parametrize(("finding", "change"), WRONG.items(), ids=WRONG)
 async def test_the_lint_finds_what_was_not_meant(desk, finding, change):
-    import msgspec
-
-    copy, expected = await composed(desk)
+    tbs, expected = desk.composed("a.example.com")
 
     with pytest.raises(Internal) as refused:
-        lint(copy, msgspec.structs.replace(expected, **change))
+        lint(tbs, replace(expected, **change(expected)))
     assert finding in refused.value.cause
     assert refused.value.detail == ""
 
 
-async def test_the_lint_refuses_a_ca_certificate(desk):
-    copy, expected = await composed(desk)
+@pytest.mark.parametrize("serial", [b"\x7f" * 7, b"\x41" * 21], ids=["short", "long"])
+async def test_the_lint_finds_a_serial_of_the_wrong_length(desk, serial):
+    desk.service.host("ca").components(Issuer)["x509"].draw_serial = lambda: serial
 
     with pytest.raises(Internal) as refused:
-        lint(expected.issuer, expected)
+        await desk.compose("a.example.com")
+    assert "of 64 to 159 bits" in refused.value.cause
+
+
+async def test_the_key_of_the_ca_is_not_certified(desk):
+    request = desk.request("a.example.com")
+    own = replace(request.csr, spki=desk.authority().signer.info.spki)
+
+    with pytest.raises(BadCsr, match="the key of the CSR is that of the CA"):
+        await desk.issuance.compose(replace(request, csr=own))
+
+
+async def test_the_lint_refuses_a_ca_certificate(desk):
+    tbs, expected = desk.composed("a.example.com")
+    issuing = desk.authority().certificate
+
+    with pytest.raises(Internal) as refused:
+        lint(issuing.tbs_certificate_bytes, expected)
     assert "it is a CA certificate" in refused.value.cause
     assert "keyUsage allows more" in refused.value.cause
-    assert copy.subject.rdns
+    with pytest.raises(Internal) as unreadable:
+        lint(tbs[:-1], expected)
+    assert "cannot be read" in unreadable.value.cause

@@ -1,16 +1,18 @@
-"""Issuer for X.509 and for Merkle tree certificates, each with what a kill at five points leaves and what settling makes of it."""
+"""Issuers for X.509, Merkle tree certificates and another CA behind; for the first two what a kill at five points leaves."""
 
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from cryptography import x509
+from cryptography.x509.oid import NameOID
 from sqlalchemy import Executable
 
-from greatseal.api.issuance import Draft, Issuance, IssuanceRequest, Issued, Issuer, Prepared, SerialTaken
+from greatseal import der
+from greatseal.api.issuance import Bounds, Draft, Frame, Issuance, IssuanceRequest, Issued, Issuer, Prepared
 from greatseal.api.log import LogHead, LogWriter
-from greatseal.api.problems import Unavailable
-from greatseal.api.store import Refuse, Tx
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.store import Tx
 from greatseal.host import Host
 
 Outcome = Literal["nothing", "same certificate", "unknown", "issued"]
@@ -60,38 +62,24 @@ class X509Issuer(Issuer):
 
     issue_as = "x509"
 
-    INSERT: Executable
-
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, certificates: Mapping[str, x509.Certificate], algorithm: bytes) -> None:
         self.host = host
+        self.certificates = certificates
+        self.algorithm = algorithm
 
-    async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
-        serial = b"\x01" + secrets.token_bytes(15)
-        tbs = self.to_be_signed(request, names, serial)
-        await self.host.blocking.run("lint", self.lint, tbs)
-        return Draft(
-            id=self.host.handles.new_id(),
-            request=request,
-            issue_as=self.issue_as,
-            serial=serial,
-            tbs=tbs,
-            not_before=self.host.clock.now(),
-            not_after=self.host.clock.now() + request.profile.validity_days * 86_400_000_000 - 1_000_000,
-        )
+    def bounds(self, ca_id: str) -> Bounds:
+        own = self.certificates[ca_id]
+        return Bounds(begin=int(own.not_valid_before_utc.timestamp()) * 1_000_000, end=int(own.not_valid_after_utc.timestamp()) * 1_000_000)
 
-    def prepare(self, tx: Tx, draft: Draft) -> Prepared:
-        signer = self.host.keys.ring(f"ca:{draft.request.ca_id}:issuing").active
+    def frame(self, request: IssuanceRequest) -> Frame:
+        signer = self.host.keys.ring(f"ca:{request.ca_id}:issuing").active
         if signer is None:
-            raise Refuse(Unavailable("the CA has no active key"))
-        if not tx.count(self.INSERT, id=draft.id, serial=draft.serial, tbs=draft.tbs, kid=signer.info.kid):
-            raise Refuse(SerialTaken())
-        return Prepared(
-            id=draft.id,
-            issue_as=draft.issue_as,
-            ca_id=draft.request.ca_id,
+            raise Unavailable("the CA has no active key")
+        return Frame(
             kid=signer.info.kid,
-            serial=draft.serial,
-            tbs=draft.tbs,
+            issuer=self.certificates[request.ca_id].subject.public_bytes(),
+            algorithm=self.algorithm,
+            serial=b"\x41" + secrets.token_bytes(15),
         )
 
     async def issue(self, prepared: Prepared) -> Issued:
@@ -99,7 +87,7 @@ class X509Issuer(Issuer):
             if signer.info.kid == prepared.kid and prepared.serial is not None:
                 signature = await signer.sign(prepared.tbs)
                 return Issued(
-                    der=prepared.tbs + signature,
+                    der=der.sequence(prepared.tbs, self.algorithm, der.bit_string(signature)),
                     chain=(),
                     media_type="application/pem-certificate-chain",
                     serial=prepared.serial,
@@ -111,49 +99,35 @@ class X509Issuer(Issuer):
         signer = signers.get(prepared.kid)
         return await self.issue(prepared) if signer is not None and signer.deterministic else None
 
-    def to_be_signed(self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes) -> bytes:
-        return serial + b"".join(identifier.value.encode() for identifier in request.identifiers) + repr(names).encode()
-
-    def lint(self, tbs: bytes) -> None:
-        x509.load_der_x509_certificate(tbs)
-
 
 class MtcIssuer(Issuer):
     """Logs the entry; the index makes the serial, the proof and the CA's cosignature make the signature value."""
 
     issue_as = "mtc"
+    changes = frozenset({"serial"})
 
     QUEUE: Executable
     INDEX: Executable
     INDEX_OF: Executable
     FORGET: Executable
+    # id-alg-mtcProof, parameters absent
+    ALGORITHM = bytes.fromhex("300c060a2b0601040182da4b2f00")
+    LOG_ID = x509.ObjectIdentifier("1.3.6.1.4.1.44363.47.1")
 
     def __init__(self, host: Host, log: LogWriter, log_number: int) -> None:
         self.host = host
         self.log = log
         self.log_number = log_number
 
-    async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
-        return Draft(
-            id=self.host.handles.new_id(),
-            request=request,
-            issue_as=self.issue_as,
-            serial=None,
-            tbs=request.csr.spki,
-            not_before=self.host.clock.now(),
-            not_after=self.host.clock.now() + request.profile.validity_days * 86_400_000_000 - 1_000_000,
-        )
+    def bounds(self, ca_id: str) -> Bounds:
+        return Bounds(begin=0, end=253_402_300_799_000_000)
 
-    def prepare(self, tx: Tx, draft: Draft) -> Prepared:
+    def frame(self, request: IssuanceRequest) -> Frame:
+        name = x509.Name([x509.NameAttribute(self.LOG_ID, f"32473.1.0.{self.log_number}")])
+        return Frame(kid=f"mtc:{self.log_number}", issuer=name.public_bytes(), algorithm=self.ALGORITHM, serial=None)
+
+    def prepare(self, tx: Tx, draft: Draft) -> None:
         tx.run(self.QUEUE, cert_id=draft.id, entry=draft.tbs)
-        return Prepared(
-            id=draft.id,
-            issue_as=draft.issue_as,
-            ca_id=draft.request.ca_id,
-            kid=f"mtc:{self.log_number}",
-            serial=None,
-            tbs=draft.tbs,
-        )
 
     async def issue(self, prepared: Prepared) -> Issued:
         index = await self.host.db.read(self.index_of, prepared.id)
@@ -165,12 +139,11 @@ class MtcIssuer(Issuer):
             raise Unavailable("the log has no active cosigner key")
         signature = await signer.sign(b"subtree/v1\n\0" + index.to_bytes(6))
         serial = (self.log_number << 48) | index
-        return Issued(
-            der=prepared.tbs + signature,
-            chain=(),
-            media_type="application/pkix-cert",
-            serial=serial.to_bytes((serial.bit_length() + 7) // 8),
-        )
+        number = serial.to_bytes((serial.bit_length() + 7) // 8)
+        version, _, *rest = der.children(prepared.tbs)
+        tbs = der.sequence(version, bytes((0x02, len(number))) + number, *rest)
+        whole = der.sequence(tbs, self.ALGORITHM, der.bit_string(signature))
+        return Issued(der=whole, chain=(), media_type="application/pkix-cert", serial=number)
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         return await self.issue(prepared)
@@ -192,6 +165,58 @@ class MtcIssuer(Issuer):
         after = LogHead(size=size + 1, root=b"", edge=prepared.tbs)
         await self.log.commit(before, after, {f"batch/{size}-{size + 1}": prepared.id.encode() + prepared.tbs})
         return size
+
+
+class Pki:
+    """Another CA, reached over the network: it knows its enrolments by the id that we gave."""
+
+    async def find(self, id: str) -> bytes | None:
+        raise NotImplementedError
+
+    async def enrol(self, id: str, csr: bytes) -> bytes:
+        raise NotImplementedError
+
+
+class RegistrationAuthority(Issuer):
+    """In front of a CA that gives subject, lifetime and extensions as it likes."""
+
+    issue_as = "ra"
+    changes = frozenset({"serial", "issuer", "algorithm", "validity", "subject", "extensions"})
+
+    KEEP: Executable
+    CSR: Executable
+
+    def __init__(self, host: Host, pki: Pki, certificate: x509.Certificate) -> None:
+        self.host = host
+        self.pki = pki
+        self.certificate = certificate
+
+    def bounds(self, ca_id: str) -> Bounds:
+        return Bounds(begin=0, end=int(self.certificate.not_valid_after_utc.timestamp()) * 1_000_000)
+
+    def frame(self, request: IssuanceRequest) -> Frame:
+        if request.not_before is not None or request.not_after is not None:
+            raise BadRequest("the other CA chooses the dates; leave notBefore and notAfter out")
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Other CA")])
+        return Frame(kid="other", issuer=name.public_bytes(), algorithm=bytes.fromhex("300a06082a8648ce3d040302"), serial=None)
+
+    def prepare(self, tx: Tx, draft: Draft) -> None:
+        tx.run(self.KEEP, cert_id=draft.id, csr=draft.request.csr.der)
+
+    async def issue(self, prepared: Prepared) -> Issued:
+        """An answer that got lost is asked for by the id of the record, so there is never a second enrolment."""
+        found = await self.pki.find(prepared.id) or await self.pki.enrol(prepared.id, await self.host.db.read(self.csr_of, prepared.id))
+        number = x509.load_der_x509_certificate(found).serial_number
+        serial = number.to_bytes((number.bit_length() + 7) // 8)
+        return Issued(der=found, chain=(), media_type="application/pem-certificate-chain", serial=serial)
+
+    async def settle(self, prepared: Prepared) -> Issued | None:
+        return await self.issue(prepared)
+
+    def csr_of(self, tx: Tx, cert_id: str) -> bytes:
+        row = tx.one(self.CSR, cert_id=cert_id)
+        assert row is not None
+        return bytes(row.csr)
 
 
 async def after_a_crash(host: Host, issuance: Issuance, prepared: Prepared) -> None:

@@ -3,6 +3,9 @@
 The phases of one issuance, in order: ``authorize`` checks, the CSR is read and matched, ``csr`` checks, ``policy`` checks,
 :meth:`Issuance.compose`, one transaction with :meth:`Issuance.reserve`, :meth:`Issuance.issue`, one transaction with
 :meth:`Issuance.record`. Nothing is signed that was not recorded; who reserves must settle after a crash.
+
+The authority composes and lints the content of every certificate: subject, key, names, usages, lifetime. The :class:`Issuer` of the profile
+says what goes around it (:class:`Frame`) and signs.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +26,11 @@ FinalizePhase = Literal["authorize", "csr", "policy"]
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """An issuing profile of `[profiles.<id>]`. Parameters of other plugins come from their own settings, by ``id``."""
+    """An issuing profile of `[profiles.<id>]`. Parameters of other plugins come from their own settings, by ``id``.
+
+    ``path_length`` is None for end entities, and so in every profile of the configuration. Whoever cross-signs makes a profile with a
+    number: its certificate is a CA's under which so many CAs may follow, with the subject of the request and no names.
+    """
 
     id: str
     description: str
@@ -31,6 +38,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     ca_id: str
     validity_days: int
     eku: tuple[str, ...]
+    path_length: int | None = None
 
 
 class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,13 +109,14 @@ class SanInjector(ABC):
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A composed and linted to-be-signed certificate. It was not signed by the CA's key.
 
-    ``serial`` is one that nobody else has, None for an issuer whose log gives the number when it issues (mtc).
-    ``id`` stays that of the :class:`Prepared` and of the :class:`Certificate`.
+    ``kid`` and ``serial`` are those of the issuer's :class:`Frame`. ``id`` stays that of the :class:`Prepared` and of the
+    :class:`Certificate`.
     """
 
     id: str
     request: IssuanceRequest
     issue_as: str
+    kid: str
     serial: bytes | None
     tbs: bytes
     not_before: int
@@ -126,7 +135,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Issued(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed certificate. ``chain`` holds the issuers in order, without the leaf."""
+    """A signed certificate. ``chain`` holds the issuers in order, without the leaf; ``serial`` is the one in ``der``."""
 
     der: bytes
     chain: tuple[bytes, ...]
@@ -134,22 +143,63 @@ class Issued(msgspec.Struct, frozen=True, kw_only=True):
     serial: bytes
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Within which certificates live, both ends included. Microseconds, on whole seconds."""
+
+    begin: int
+    end: int
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """What an issuer puts around the content. ``issuer`` is a DER Name, ``algorithm`` a DER AlgorithmIdentifier, spliced in as they are.
+
+    ``kid`` names the key that will sign. ``serial`` is the content of a DER INTEGER without sign byte, positive, of 64 to 159 bits, and one
+    that nobody else has; None: the issuer gives the number when it issues, and the recorded part says 1. ``extensions`` come after those of
+    the content, and are of other kinds.
+    """
+
+    kid: str
+    issuer: bytes
+    algorithm: bytes
+    serial: bytes | None
+    extensions: tuple[x509.Extension[x509.ExtensionType], ...] = ()
+
+
+Change = Literal["serial", "issuer", "algorithm", "validity", "subject", "extensions"]
+"""A field of a to-be-signed certificate that an issuer may give another value than the recorded one. The key is always the recorded one."""
+
+
 class Issuer(ABC):
-    """Signs in one manner, chosen by a profile's ``issue_as``. Kill points are between all four methods."""
+    """Signs in one manner, chosen by a profile's ``issue_as``. Kill points are between all methods.
+
+    The authority composes and lints; it holds what comes back from :meth:`issue` and :meth:`settle` against the record, and records nothing
+    that differs in another field than those of ``changes``. With ``extensions`` among them, names, extended key usages and the CA flag must
+    be those of the record all the same.
+    """
 
     issue_as: ClassVar[str]
+    changes: ClassVar[frozenset[Change]] = frozenset()
+    """What may differ from the record."""
+    signs_cas: ClassVar[bool] = False
+    """Whether it takes CA certificates (cross-signing)."""
 
     @abstractmethod
-    async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
-        """Build and lint under a throw-away key; ``names`` is the whole SAN. Changes nothing; may be thrown away.
+    def bounds(self, ca_id: str) -> Bounds:
+        """Within which its certificates live: asked when an order is made and when a certificate is composed. No I/O.
 
-        Raises a Problem for a wish that cannot be granted, Internal when the lint finds a fault of ours.
+        Raises Unavailable when the CA cannot issue now.
         """
 
     @abstractmethod
-    def prepare(self, tx: Tx, draft: Draft) -> Prepared:
-        """What will be signed and with which key. The inventory records it in the same transaction, and raises ``Refuse(SerialTaken())``
-        when the serial exists; an issuer writes here only what it needs besides."""
+    def frame(self, request: IssuanceRequest) -> Frame:
+        """What goes around the content; asked before composing, and again after :class:`SerialTaken`. No I/O.
+
+        Raises a Problem for a wish that this issuer cannot grant, Unavailable when it has no key.
+        """
+
+    def prepare(self, tx: Tx, draft: Draft) -> None:
+        """In the transaction of the record, which the authority makes: only what the issuer needs besides, under the id of ``draft``, such
+        as a queued log entry or the CSR."""
 
     @abstractmethod
     async def issue(self, prepared: Prepared) -> Issued:
@@ -225,13 +275,17 @@ class Issuance(Protocol):
         """The names of the request must be exactly the identifiers (RFC 8555 s7.4). Raises BadCsr naming the difference."""
 
     async def compose(self, request: IssuanceRequest) -> Draft:
-        """Names are injected, the issuer composes. Raises a Problem to refuse."""
+        """Names are injected, the content is composed in the issuer's frame and linted. Changes nothing; may be thrown away.
+
+        Raises a Problem for a wish that cannot be granted, Internal when the lint finds a fault of ours.
+        """
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         """Record the draft as signing, in the caller's transaction. Raises ``Refuse(SerialTaken())``: compose again."""
 
     async def issue(self, prepared: Prepared) -> Issued:
-        """Sign. Raises Unavailable when the key cannot be used now."""
+        """Sign. Raises Unavailable when the key cannot be used now, Internal when what the issuer returned is not what was recorded: the
+        record stays signing."""
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
         """Store the certificate as issued, tell the observers, write ``cert.issue``.
@@ -246,7 +300,7 @@ class Issuance(Protocol):
         """The reservation, as long as it is signing."""
 
     async def settle(self, prepared: Prepared) -> Issued | None:
-        """Ask the issuer what became of a reservation."""
+        """Ask the issuer what became of a reservation. Raises as :meth:`issue` does."""
 
     async def certificate(self, id: str) -> Certificate | None:
         """The inventory record."""

@@ -1,11 +1,18 @@
-"""Does a plugin's newest migration make the tables that it declares?"""
+"""Does a plugin's newest migration make the tables that it declares, and do rows outlive it?"""
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from greatseal.api.declarations import Schema
 from greatseal.db.migrate import ensure, open_store
 
-__all__ = ["schema_matches"]
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["at_revision", "schema_matches"]
 
 
 def schema_matches(schema: Schema, url: str) -> list[Any]:
@@ -21,5 +28,17 @@ def schema_matches(schema: Schema, url: str) -> list[Any]:
     engine = open_store(url).engine()
     try:
         return differences(engine, schema)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def at_revision(schema: Schema, url: str, revision: str) -> "Iterator[Connection]":
+    """A transaction in the database at ``url``, migrated to that revision: to see that a later one keeps the rows of before."""
+    ensure(url, [msgspec.structs.replace(schema, head=revision)], "auto")
+    engine = open_store(url).engine()
+    try:
+        with engine.begin() as connection:
+            yield connection
     finally:
         engine.dispose()

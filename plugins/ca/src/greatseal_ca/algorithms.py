@@ -3,17 +3,27 @@
 from collections.abc import Callable
 from types import MappingProxyType
 
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
 from greatseal.api.keys import HashAlg
 
-HashAlgorithm = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
-
-HASHES: MappingProxyType[HashAlg, HashAlgorithm] = MappingProxyType(
-    {"sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}
+_SIGNATURES: MappingProxyType[tuple[str, HashAlg | None], bytes] = MappingProxyType(
+    {
+        ("ec", "sha256"): bytes.fromhex("300a06082a8648ce3d040302"),
+        ("ec", "sha384"): bytes.fromhex("300a06082a8648ce3d040303"),
+        ("ec", "sha512"): bytes.fromhex("300a06082a8648ce3d040304"),
+        ("rsa", "sha256"): bytes.fromhex("300d06092a864886f70d01010b0500"),
+        ("rsa", "sha384"): bytes.fromhex("300d06092a864886f70d01010c0500"),
+        ("rsa", "sha512"): bytes.fromhex("300d06092a864886f70d01010d0500"),
+        ("ed25519", None): bytes.fromhex("300506032b6570"),
+        ("ml-dsa-44", None): bytes.fromhex("300b0609608648016503040311"),
+        ("ml-dsa-65", None): bytes.fromhex("300b0609608648016503040312"),
+        ("ml-dsa-87", None): bytes.fromhex("300b0609608648016503040313"),
+    }
 )
+"""AlgorithmIdentifiers by the family of the key and the hash (RFC 5758 s3.2, RFC 4055 s5, RFC 8410 s3, RFC 9881 s2)."""
+_HASHES = {algorithm: hash_alg for (_, hash_alg), algorithm in _SIGNATURES.items()}
 
 _MAKERS: dict[str, Callable[[], CertificateIssuerPrivateKeyTypes]] = {
     "ec:P-256": lambda: ec.generate_private_key(ec.SECP256R1()),
@@ -33,13 +43,14 @@ def make_key(key_type: str) -> CertificateIssuerPrivateKeyTypes:
     return _MAKERS[key_type]()
 
 
-def throw_away_key(key_type: str) -> CertificateIssuerPrivateKeyTypes:
-    """A key that gives to-be-signed bytes the algorithm of ``key_type``. RSA of any size is named alike, so a quick one serves."""
-    return make_key("rsa:2048" if key_type.startswith("rsa:") else key_type)
+def signature_algorithm(key_type: str, hash_alg: HashAlg) -> bytes:
+    """The DER AlgorithmIdentifier of signatures under ``key_type`` with ``hash_alg``, or with a longer one that the curve asks for."""
+    family = key_type.partition(":")[0]
+    if family not in {"ec", "rsa"}:
+        return _SIGNATURES[family, None]  # its hash is its own
+    return _SIGNATURES[family, "sha384" if key_type == "ec:P-384" and hash_alg == "sha256" else hash_alg]
 
 
-def signature_hash(key_type: str, hash_alg: HashAlg) -> HashAlg | None:
-    """The hash of signatures under ``key_type``: ``hash_alg``, at least the curve's; None where the algorithm has its own."""
-    if key_type == "ec:P-384" and hash_alg == "sha256":
-        return "sha384"
-    return hash_alg if key_type.startswith(("ec:", "rsa:")) else None
+def hash_named_by(algorithm: bytes) -> HashAlg | None:
+    """The hash that an AlgorithmIdentifier of :func:`signature_algorithm` asks for, None where the algorithm has its own."""
+    return _HASHES[algorithm]

@@ -1,30 +1,28 @@
 """Every CA of this service, opened: what issuing takes from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from cryptography import x509
 
-from greatseal.api.issuance import IssuanceRequest
+from greatseal.api.issuance import Bounds
 from greatseal.api.keys import in_store
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
+from greatseal_ca.algorithms import signature_algorithm
 from greatseal_ca.authority import Authority, made_days, open_sealed, write_public
-from greatseal_ca.build import Composer, LeafExtensions, Template
+from greatseal_ca.build import authority_key_identifier, extension, subject_of, url_extensions
 from greatseal_ca.constraints import Constraints
-from greatseal_ca.csr import common_names
 from greatseal_ca.files import Brought, Files, Stored
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
-from greatseal_ca.lint import Expected, lint
-from greatseal_ca.names import subject
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.settings import CaSettings
-from greatseal_ca.validity import Window, moment_of
+from greatseal_ca.validity import moment_of
 
 
 class Issuing:
-    """One CA, ready to compose and sign."""
+    """One CA, ready to sign, and what its certificates have in common."""
 
     def __init__(self, authority: Authority, ca: CaSettings) -> None:
         self.ca_id = authority.ca_id
@@ -35,58 +33,23 @@ class Issuing:
         self.delivered = self.chain if ca.chain_with_root or len(self.chain) == 1 else self.chain[:-1]
         above = [x509.load_der_x509_certificate(der) for der in authority.chain]
         self.constraints = Constraints(above)
-        begin = max(moment_of(one.not_valid_before_utc) for one in above)
-        end = min(moment_of(one.not_valid_after_utc) for one in above)
-        self.window = Window(begin, end, capped=ca.enforce_validity_cap)
-        self._composer = Composer(authority.signer.info.algorithm, ca.hash_alg)
-        self._extensions = LeafExtensions(self.certificate, crl_url=ca.crl_url, ocsp_url=ca.ocsp_url)
-
-    def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes, now: int) -> tuple[bytes, int, int]:
-        """The linted to-be-signed part with its notBefore and notAfter. Raises a Problem."""
-        copy, expected, template = self.copy(request, names, serial, now)
-        lint(copy, expected)
-        return copy.tbs_certificate_bytes, template.not_before, template.not_after
-
-    def copy(
-        self, request: IssuanceRequest, names: Sequence[x509.GeneralName], serial: bytes, now: int
-    ) -> tuple[x509.Certificate, Expected, Template]:
-        """The certificate under the throw-away key, and what the lint is to find in it."""
-        profile = request.profile
-        begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
-        key = request.csr.public_key
-        name = subject(request.identifiers, common_names(request.csr.csr))
-        if not self.constraints.allows_subject(name):
-            name = x509.Name([])
-        template = Template(
-            issuer=self.certificate.subject,
-            subject=name,
-            public_key=key,
-            serial=serial,
-            not_before=begin,
-            not_after=end,
-            extensions=self._extensions.of(key, names, profile.eku, empty_subject=not name.rdns),
+        self.bounds = Bounds(
+            begin=max(moment_of(one.not_valid_before_utc) for one in above),
+            end=min(moment_of(one.not_valid_after_utc) for one in above),
         )
-        expected = Expected(
-            issuer=self.certificate,
-            issuer_key_id=self._extensions.authority_key.key_identifier or b"",
-            algorithm=self._composer.algorithm,
-            spki=request.csr.spki,
-            names=frozenset(names),
-            eku=profile.eku,
-            longest_days=self.window.days(profile.validity_days, begin),
-            constraints=self.constraints,
-        )
-        return self._composer.copy(template), expected, template
+        self.subject = subject_of(self.certificate)
+        self.algorithm = signature_algorithm(self.signer.info.algorithm, ca.hash_alg)
+        self.extensions = (extension(authority_key_identifier(self.certificate)), *url_extensions(ca.crl_url, ca.ocsp_url))
 
 
 class Authorities:
-    """The CAs by id. They are opened by the plugin's lifespan."""
+    """The CAs that sign themselves, by id: those of a profile with ``issue_as = "x509"``. They are opened by the plugin's lifespan."""
 
     def __init__(self, settings: Mapping[str, CaSettings], profiles: Profiles, default_id: str) -> None:
-        self._settings = settings
+        self._settings = {ca_id: ca for ca_id, ca in settings.items() if profiles.signed(ca_id)}
         self._profiles = profiles
         self._open: dict[str, Issuing] = {}
-        self.ids = tuple(settings)
+        self.ids = tuple(self._settings)
         self.default_id = default_id
 
     async def open(self, host: Host, inventory: Inventory) -> None:
@@ -115,7 +78,7 @@ class Authorities:
         """The key and certificates of a CA that is not sealed in the database."""
         if not ca.key_file or not ca.cert_file:
             return None
-        profiles = self._profiles.of(ca.id)
+        profiles = self._profiles.signed(ca.id)
         if in_store(ca.key_file):
             return Stored(host, ca, ca.key_file, ca.cert_file, profiles)
         return Files(host, ca, ca.key_file, ca.cert_file, profiles)
@@ -123,6 +86,10 @@ class Authorities:
     def of(self, ca_id: str) -> Issuing:
         """The CA of that id, which is one of :attr:`ids`."""
         return self._open[ca_id]
+
+    def find(self, ca_id: str) -> Issuing | None:
+        """The CA of that id, when it is open."""
+        return self._open.get(ca_id)
 
     def all(self) -> tuple[Issuing, ...]:
         """Every CA that is open."""

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
+from greatseal.api.issuance import Frame
 from greatseal.api.keys import KeyRing, Signer
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
@@ -18,7 +19,8 @@ from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca import names
-from greatseal_ca.build import Composer, Template, assemble, ca_extensions, draw_serial
+from greatseal_ca.algorithms import hash_named_by, signature_algorithm
+from greatseal_ca.build import Content, assemble, authority_key_identifier, ca_extensions, draw_serial, extension, subject_of, to_be_signed
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.tables import authority
 from greatseal_ca.validity import BACKDATE, DAY, SECOND, moment_of
@@ -82,18 +84,22 @@ async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | No
     begin = _begin(host, issuer)
     end = begin + made_days(ca) * DAY - SECOND
     signer = issuer.signer if issuer else subject
-    composer = Composer(signer.info.algorithm, ca.hash_alg)
-    template = Template(
-        issuer=issuer.certificate.subject if issuer else name,
+    content = Content(
         subject=name,
         public_key=key,
-        serial=draw_serial(),
         not_before=begin,
         not_after=min(end, moment_of(issuer.certificate.not_valid_after_utc)) if issuer else end,
-        extensions=ca_extensions(key, issuer.certificate if issuer else None, path_length=0 if issuer else None),
+        extensions=ca_extensions(key, path_length=0 if issuer else None),
     )
-    tbs = composer.copy(template).tbs_certificate_bytes
-    return x509.load_der_x509_certificate(assemble(tbs, await signer.sign(tbs, hash_alg=composer.hash_alg)))
+    frame = Frame(
+        kid=signer.info.kid,
+        issuer=subject_of(issuer.certificate) if issuer else name.public_bytes(),
+        algorithm=signature_algorithm(signer.info.algorithm, ca.hash_alg),
+        serial=draw_serial(),
+        extensions=(extension(authority_key_identifier(issuer.certificate)),) if issuer else (),
+    )
+    tbs = to_be_signed(content, frame)
+    return x509.load_der_x509_certificate(assemble(tbs, await signer.sign(tbs, hash_alg=hash_named_by(frame.algorithm))))
 
 
 def made_days(ca: CaSettings) -> int:

@@ -2,17 +2,21 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, CertificatePublicKeyTypes
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
-from greatseal.api.keys import HashAlg
-from greatseal_ca import der
-from greatseal_ca.algorithms import HASHES, HashAlgorithm, signature_hash, throw_away_key
+from greatseal import der
+from greatseal.api.issuance import Frame
 from greatseal_ca.settings import eku_oid
 from greatseal_ca.validity import as_datetime
+
+Extensions = tuple[x509.Extension[x509.ExtensionType], ...]
 
 SERIAL_BYTES = 16
 
@@ -26,76 +30,86 @@ LEAF_USAGE = x509.KeyUsage(
 )  # fmt: skip
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a certificate. Moments are microseconds on whole seconds."""
+_NOBODY = x509.Name([])
+_SHA256 = hashes.SHA256()
 
-    issuer: x509.Name
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a certificate says, whoever issues it. Moments are microseconds on whole seconds."""
+
     subject: x509.Name
     public_key: CertificatePublicKeyTypes
-    serial: bytes
     not_before: int
     not_after: int
-    extensions: tuple[x509.Extension[x509.ExtensionType], ...]
+    extensions: Extensions
 
 
-class Composer:
-    """Makes to-be-signed certificates for an issuer whose keys are of ``key_type``. Its throw-away key signs copies that nobody trusts."""
-
-    def __init__(self, key_type: str, hash_alg: HashAlg) -> None:
-        self.hash_alg = signature_hash(key_type, hash_alg)
-        self._hash = HASHES[self.hash_alg] if self.hash_alg else None
-        self._key: CertificateIssuerPrivateKeyTypes = throw_away_key(key_type)
-        self.algorithm = _algorithm(self._key, self._hash)
-
-    def copy(self, template: Template) -> x509.Certificate:
-        """The certificate under the throw-away key: ``tbs_certificate_bytes`` of it is what the issuer signs."""
-        builder = x509.CertificateBuilder(
-            template.issuer,
-            template.subject,
-            template.public_key,
-            int.from_bytes(template.serial),
-            as_datetime(template.not_before),
-            as_datetime(template.not_after),
-            list(template.extensions),
-        )
-        return builder.sign(self._key, self._hash)
+def to_be_signed(content: Content, frame: Frame) -> bytes:
+    """The content in its frame. What the library signs to encode it, nobody sees."""
+    copy = x509.CertificateBuilder(
+        _NOBODY,
+        content.subject,
+        content.public_key,
+        int.from_bytes(frame.serial or b"\x01"),
+        as_datetime(content.not_before),
+        as_datetime(content.not_after),
+        [*content.extensions, *frame.extensions],
+    ).sign(_throw_away_key(), _SHA256)
+    version, serial, _algorithm, _issuer, *rest = der.children(copy.tbs_certificate_bytes)
+    return der.sequence(version, serial, frame.algorithm, frame.issuer, *rest)
 
 
-class LeafExtensions:
-    """The extensions that certificates of one issuer share, made once for each set of extended key usages."""
-
-    def __init__(self, issuer: x509.Certificate, *, crl_url: str | None, ocsp_url: str | None) -> None:
-        self.authority_key = authority_key_identifier(issuer)
-        self._urls = tuple(_url_extensions(crl_url, ocsp_url))
-        self._made: dict[tuple[str, ...], tuple[x509.Extension[x509.ExtensionType], ...]] = {}
-
-    def of(
-        self, key: CertificatePublicKeyTypes, names: Sequence[x509.GeneralName], eku: tuple[str, ...], *, empty_subject: bool
-    ) -> tuple[x509.Extension[x509.ExtensionType], ...]:
-        """All extensions of one certificate. The SAN is critical where the subject is empty (RFC 5280 s4.2.1.6)."""
-        return (
-            *(self._made.get(eku) or self._make(eku)),
-            extension(x509.SubjectKeyIdentifier.from_public_key(key)),
-            extension(x509.SubjectAlternativeName(names), critical=empty_subject),
-        )
-
-    def _make(self, eku: tuple[str, ...]) -> tuple[x509.Extension[x509.ExtensionType], ...]:
-        usages = [extension(x509.ExtendedKeyUsage([eku_oid(name) for name in eku]))] if eku else []
-        constraints = extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        made = (constraints, extension(LEAF_USAGE, critical=True), *usages, extension(self.authority_key), *self._urls)
-        return self._made.setdefault(eku, made)
+def assemble(tbs: bytes, signature: bytes) -> bytes:
+    """The certificate of a to-be-signed part: its own algorithm beside it, then the signature (RFC 5280 s4.1.1)."""
+    return der.sequence(tbs, algorithm_of(tbs), der.bit_string(signature))
 
 
-def ca_extensions(
-    key: CertificatePublicKeyTypes, issuer: x509.Certificate | None, *, path_length: int | None
-) -> tuple[x509.Extension[x509.ExtensionType], ...]:
-    """The extensions of a CA certificate; ``issuer`` None for a root."""
+def algorithm_of(tbs: bytes) -> bytes:
+    """The AlgorithmIdentifier inside a to-be-signed part."""
+    # version, serialNumber, signature
+    return der.children(tbs)[2]
+
+
+def subject_of(certificate: x509.Certificate) -> bytes:
+    """The subject as it stands in the certificate: those below it name their issuer with the same bytes."""
+    # version, serialNumber, signature, issuer, validity, subject
+    return der.children(certificate.tbs_certificate_bytes)[5]
+
+
+def leaf_extensions(
+    key: CertificatePublicKeyTypes, names: Sequence[x509.GeneralName], eku: tuple[str, ...], *, empty_subject: bool
+) -> Extensions:
+    """What every issuer puts into the certificate of an end entity. The SAN is critical where the subject is empty (RFC 5280 s4.2.1.6)."""
+    return (
+        *_usages(eku),
+        extension(x509.SubjectKeyIdentifier.from_public_key(key)),
+        extension(x509.SubjectAlternativeName(names), critical=empty_subject),
+    )
+
+
+def ca_extensions(key: CertificatePublicKeyTypes, eku: tuple[str, ...] = (), *, path_length: int | None) -> Extensions:
+    """What every issuer puts into a CA certificate."""
     return (
         extension(x509.BasicConstraints(ca=True, path_length=path_length), critical=True),
         extension(CA_USAGE, critical=True),
+        *_extended(eku),
         extension(x509.SubjectKeyIdentifier.from_public_key(key)),
-        *([extension(authority_key_identifier(issuer))] if issuer else []),
     )
+
+
+@cache
+def _usages(eku: tuple[str, ...]) -> Extensions:
+    constraints = extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    return (constraints, extension(LEAF_USAGE, critical=True), *_extended(eku))
+
+
+def _extended(eku: tuple[str, ...]) -> Extensions:
+    return (extension(x509.ExtendedKeyUsage([eku_oid(name) for name in eku])),) if eku else ()
+
+
+@cache
+def _throw_away_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
 
 
 def extension(value: x509.ExtensionType, *, critical: bool = False) -> x509.Extension[x509.ExtensionType]:
@@ -118,27 +132,8 @@ def draw_serial(draw: Callable[[int], bytes] = os.urandom) -> bytes:
     return bytes((first & 0x3F | 0x40, *rest))
 
 
-def assemble(tbs: bytes, signature: bytes) -> bytes:
-    """The certificate of a to-be-signed part: its own algorithm beside it, then the signature (RFC 5280 s4.1.1)."""
-    # version, serialNumber, signature
-    algorithm = der.children(tbs)[2]
-    return der.sequence(tbs, algorithm, der.bit_string(signature))
-
-
-def hash_named_in(tbs: bytes) -> HashAlg | None:
-    """The hash that the algorithm inside a to-be-signed part asks for, None where the algorithm has its own."""
-    used = x509.load_der_x509_certificate(assemble(tbs, b"")).signature_hash_algorithm
-    return next((name for name, one in HASHES.items() if used and one.name == used.name), None)
-
-
-def _algorithm(key: CertificateIssuerPrivateKeyTypes, hash_alg: HashAlgorithm | None) -> x509.ObjectIdentifier:
-    name = x509.Name([])
-    when = as_datetime(0)
-    copy = x509.CertificateBuilder(name, name, key.public_key(), 1, when, when).sign(key, hash_alg)
-    return copy.signature_algorithm_oid
-
-
-def _url_extensions(crl_url: str | None, ocsp_url: str | None) -> list[x509.Extension[x509.ExtensionType]]:
+def url_extensions(crl_url: str | None, ocsp_url: str | None) -> list[x509.Extension[x509.ExtensionType]]:
+    """Where the status of certificates is told, for those URLs that are configured."""
     found: list[x509.Extension[x509.ExtensionType]] = []
     if ocsp_url:
         location = x509.UniformResourceIdentifier(ocsp_url)

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from greatseal import der
 from greatseal.api.acme import BadCsr, Identifier
 from greatseal.api.issuance import CertificateRequest
 from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.compact import PublicKey
 from greatseal.jose.jwk import thumbprint_of
-from greatseal_ca import der
 from greatseal_ca.names import common_name_identifier, identifier_of
 
 MAX_CSR_BYTES = 64 * 1024

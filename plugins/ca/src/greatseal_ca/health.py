@@ -35,8 +35,8 @@ def warn_of_cuts(host: Host, authorities: Authorities, profiles: Profiles) -> No
     now = host.clock.now()
     for issuing in authorities.all():
         days = profiles.longest(issuing.ca_id, now)
-        if now + days * DAY > issuing.window.end:
-            ends = f"{as_datetime(issuing.window.end):%Y-%m-%d}"
+        if now + days * DAY > issuing.bounds.end:
+            ends = f"{as_datetime(issuing.bounds.end):%Y-%m-%d}"
             host.log.warning("certificates end with their CA; renew it", ca=issuing.ca_id, ends=ends, validity_days=days)
 
 

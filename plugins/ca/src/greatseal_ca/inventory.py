@@ -13,8 +13,9 @@ from greatseal.api.issuance import Certificate, Draft, Issued, Prepared, SerialT
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import insert_new, param
-from greatseal_ca.der import elements
+from greatseal.der import elements
 from greatseal_ca.tables import certificate, chain
+from greatseal_ca.validity import moment_of
 
 _KEEP = insert_new(
     certificate,
@@ -41,6 +42,11 @@ _ISSUE = (
     )
     .returning(*certificate.c)
 )
+_LIVE = (
+    update(certificate)
+    .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
+    .values(not_before=param("not_before"), not_after=param("not_after"))
+)
 _GIVE_UP = (
     update(certificate)
     .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
@@ -62,32 +68,36 @@ class Inventory:
         self._known[certificates] = id
         self._by_id[id] = certificates
 
-    def reserve(self, tx: Tx, draft: Draft, prepared: Prepared) -> None:
+    def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         """Record a draft as signing. Raises ``Refuse(SerialTaken())`` when its serial exists."""
         request = draft.request
         added = tx.count(
             _KEEP,
             id=draft.id,
             status="signing",
-            ca_id=prepared.ca_id,
-            issue_as=prepared.issue_as,
-            kid=prepared.kid,
+            ca_id=request.ca_id,
+            issue_as=draft.issue_as,
+            kid=draft.kid,
             profile=request.profile.id,
-            serial=_hex(prepared.serial),
+            serial=_hex(draft.serial),
             account_id=request.account.id if request.account else None,
             order_id=request.order_id,
             spki_sha256=hashlib.sha256(request.csr.spki).digest(),
             not_before=draft.not_before,
             not_after=draft.not_after,
             created_at=tx.now,
-            tbs=prepared.tbs,
+            tbs=draft.tbs,
         )
         if not added:
             raise Refuse(SerialTaken("the drawn serial number exists"))
         faults.point("ca.reserve.recorded")
+        return Prepared(id=draft.id, issue_as=draft.issue_as, ca_id=request.ca_id, kid=draft.kid, serial=draft.serial, tbs=draft.tbs)
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
         """Store the certificate. Raises ``Refuse(Conflict)`` when somebody decided about the reservation before."""
+        if prepared.tbs not in issued.der:  # an issuer may have given another lifetime
+            begin, end = lifetime(issued.der)
+            tx.run(_LIVE, the_id=prepared.id, not_before=begin, not_after=end)
         row = tx.one(
             _ISSUE,
             the_id=prepared.id,
@@ -158,6 +168,12 @@ def chain_id(certificates: Sequence[bytes]) -> str:
 def as_pem(certificates: Sequence[bytes]) -> str:
     """Certificates in PEM, one after the other."""
     return "".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM).decode() for der in certificates)
+
+
+def lifetime(der: bytes) -> tuple[int, int]:
+    """The notBefore and notAfter of a certificate."""
+    certificate = x509.load_der_x509_certificate(der)
+    return moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
 
 
 def _stored_chain(tx: Tx, id: str) -> tuple[bytes, ...]:

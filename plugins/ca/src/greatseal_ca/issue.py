@@ -1,11 +1,9 @@
-"""The issuer of ordinary certificates, and the service that protocols in front of the CA use."""
+"""The service that protocols in front of the CA use."""
 
 from collections.abc import Mapping, Sequence
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
-from greatseal import faults
 from greatseal.api.acme import Identifier, RejectedIdentifier
 from greatseal.api.issuance import (
     Certificate,
@@ -19,76 +17,23 @@ from greatseal.api.issuance import (
     Profile,
     SanInjector,
 )
-from greatseal.api.problems import Internal, NotFound, Unavailable
+from greatseal.api.problems import BadRequest, NotFound, Unavailable
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.build import assemble, draw_serial, hash_named_in
+from greatseal_ca.compose import Composition
+from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
 from greatseal_ca.finalize import refused_key
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.names import alternative_names, general_name
-from greatseal_ca.profiles import Profiles
+from greatseal_ca.profiles import X509, Profiles
+from greatseal_ca.returned import check_returned
+from greatseal_ca.validity import Window
 
-MEDIA_TYPE = "application/pem-certificate-chain"
-
-
-class X509Issuer(Issuer):
-    """Signs with the issuing key of the CA what was composed under a throw-away key and recorded."""
-
-    issue_as = "x509"
-
-    def __init__(self, host: Host, authorities: Authorities) -> None:
-        self._host = host
-        self._authorities = authorities
-        self.draw_serial = draw_serial
-
-    async def compose(self, request: IssuanceRequest, names: Sequence[x509.GeneralName]) -> Draft:
-        issuing = self._authorities.of(request.ca_id)
-        serial = self.draw_serial()
-        tbs, begin, end = issuing.compose(request, names, serial, self._host.clock.now())
-        return Draft(
-            id=self._host.handles.new_id(),
-            request=request,
-            issue_as=self.issue_as,
-            serial=serial,
-            tbs=tbs,
-            not_before=begin,
-            not_after=end,
-        )
-
-    def prepare(self, tx: Tx, draft: Draft) -> Prepared:
-        del tx  # the inventory's record is all that signing needs
-        return Prepared(
-            id=draft.id,
-            issue_as=self.issue_as,
-            ca_id=draft.request.ca_id,
-            kid=self._authorities.of(draft.request.ca_id).signer.info.kid,
-            serial=draft.serial,
-            tbs=draft.tbs,
-        )
-
-    async def issue(self, prepared: Prepared) -> Issued:
-        issuing = self._authorities.of(prepared.ca_id)
-        if issuing.signer.info.kid != prepared.kid or prepared.serial is None:
-            raise Unavailable("the CA cannot sign now", cause=f"CA {prepared.ca_id} has not the key {prepared.kid}")
-        faults.point("ca.issue.signing")
-        signature = await issuing.signer.sign(prepared.tbs, hash_alg=hash_named_in(prepared.tbs))
-        faults.point("ca.issue.signed")
-        der = assemble(prepared.tbs, signature)
-        try:
-            x509.load_der_x509_certificate(der).verify_directly_issued_by(issuing.certificate)
-        except (InvalidSignature, ValueError, TypeError) as error:
-            raise Internal(cause=f"the signature of key {prepared.kid} under certificate {prepared.id} is wrong: {error}") from None
-        return Issued(der=der, chain=issuing.delivered, media_type=MEDIA_TYPE, serial=prepared.serial)
-
-    async def settle(self, prepared: Prepared) -> Issued | None:
-        """Signing again gives the same certificate where the key repeats itself; otherwise one may exist that nobody knows."""
-        if prepared.ca_id not in self._authorities.ids:  # the CA was taken out of the configuration
-            return None
-        signer = self._authorities.of(prepared.ca_id).signer
-        return await self.issue(prepared) if signer.deterministic and signer.info.kid == prepared.kid else None
+_UNBOUND = Constraints(())
+"""What another issuer lets its certificates be, it says itself."""
 
 
 class CertificateAuthority:
@@ -107,11 +52,11 @@ class CertificateAuthority:
         return self._profiles.choose(requested, self._ca(ca_id))
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
-        window = self._authorities.of(profile.ca_id).window
+        window = self._window(self._issuer(profile.issue_as), profile.ca_id)
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        self._check_name(profile.ca_id, general_name(identifier))
+        _check_name(self._constraints(profile), general_name(identifier))
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         return read_csr(der)
@@ -120,21 +65,37 @@ class CertificateAuthority:
         match(csr, identifiers)
 
     async def compose(self, request: IssuanceRequest) -> Draft:
-        injected = [name for injector in self._host.components(SanInjector).values() for name in injector.names(request)]
-        names = alternative_names(request.identifiers, injected)
+        composition = self.composition(request)
+        tbs, begin, end = composition.to_be_signed(self._host.clock.now())
+        return Draft(
+            id=self._host.handles.new_id(),
+            request=request,
+            issue_as=request.profile.issue_as,
+            kid=composition.frame.kid,
+            serial=composition.frame.serial,
+            tbs=tbs,
+            not_before=begin,
+            not_after=end,
+        )
+
+    def composition(self, request: IssuanceRequest) -> Composition:
+        """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
+        issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
+        window, names = self._window(issuer, request.ca_id), self._names(request, issuer)
         for name in names:
-            self._check_name(request.ca_id, name)
-        return await self._issuer(request.profile.issue_as).compose(request, names)
+            _check_name(constraints, name)
+        return Composition(request=request, names=names, frame=issuer.frame(request), window=window, constraints=constraints)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         if blocked := self._host.blocked_keys.find_in(tx, spki_sha256(draft.request.csr.public_key)):
             raise Refuse(refused_key(blocked))
-        prepared = self._issuer(draft.issue_as).prepare(tx, draft)
-        self._inventory.reserve(tx, draft, prepared)
+        prepared = self._inventory.reserve(tx, draft)
+        self._issuer(draft.issue_as).prepare(tx, draft)
         return prepared
 
     async def issue(self, prepared: Prepared) -> Issued:
-        return await self._issuer(prepared.issue_as).issue(prepared)
+        issuer = self._issuer(prepared.issue_as)
+        return check_returned(issuer, prepared, await issuer.issue(prepared))
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
         certificate = self._inventory.record(tx, prepared, issued)
@@ -150,18 +111,30 @@ class CertificateAuthority:
         return self._inventory.reserved(tx, id)
 
     async def settle(self, prepared: Prepared) -> Issued | None:
-        return await self._issuer(prepared.issue_as).settle(prepared)
+        issuer = self._issuer(prepared.issue_as)
+        issued = await issuer.settle(prepared)
+        return None if issued is None else check_returned(issuer, prepared, issued)
 
     async def certificate(self, id: str) -> Certificate | None:
         return await self._host.db.read(self._inventory.find, id)
 
-    def _check_name(self, ca_id: str, name: x509.GeneralName) -> None:
-        if reason := self._authorities.of(ca_id).constraints.refusal(name):
-            raise RejectedIdentifier(f"a certificate for this name would not verify: {reason}")
+    def _names(self, request: IssuanceRequest, issuer: Issuer) -> tuple[x509.GeneralName, ...]:
+        """All names of the certificate; that of a CA has none."""
+        if request.profile.path_length is None:
+            injected = [name for injector in self._host.components(SanInjector).values() for name in injector.names(request)]
+            return alternative_names(request.identifiers, injected)
+        if not issuer.signs_cas:
+            raise BadRequest(f"certificates of CAs are not issued as {issuer.issue_as!r}; ask for a profile of another issuer")
+        return ()
+
+    def _window(self, issuer: Issuer, ca_id: str) -> Window:
+        return self._profiles.window(issuer.bounds(ca_id), ca_id)
+
+    def _constraints(self, profile: Profile) -> Constraints:
+        return self._authorities.of(profile.ca_id).constraints if profile.issue_as == X509 else _UNBOUND
 
     def _ca(self, ca_id: str | None) -> str:
-        known = self._authorities.ids
-        if ca_id is not None and ca_id not in known:
+        if ca_id is not None and ca_id not in self._profiles.ca_ids:
             raise NotFound("there is no such CA")
         return ca_id or self._authorities.default_id
 
@@ -170,3 +143,8 @@ class CertificateAuthority:
         if issuer is None:  # verified at the start for every profile; an old reservation may ask for one that is gone
             raise Unavailable("the certificate cannot be issued now", cause=f"no enabled plugin issues {issue_as!r}")
         return issuer
+
+
+def _check_name(constraints: Constraints, name: x509.GeneralName) -> None:
+    if reason := constraints.refusal(name):
+        raise RejectedIdentifier(f"a certificate for this name would not verify: {reason}")

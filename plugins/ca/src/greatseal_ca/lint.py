@@ -2,99 +2,109 @@
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtensionOID
 
+from greatseal import der
+from greatseal.api.issuance import Bounds, Frame
 from greatseal.api.problems import Internal
+from greatseal_ca.build import CA_USAGE, LEAF_USAGE, assemble
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.settings import eku_oid
 from greatseal_ca.validity import DAY, moment_of
 
-_KNOWN = {
+_CONTENT = {
     ExtensionOID.BASIC_CONSTRAINTS,
     ExtensionOID.KEY_USAGE,
     ExtensionOID.EXTENDED_KEY_USAGE,
     ExtensionOID.SUBJECT_KEY_IDENTIFIER,
-    ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
     ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
-    ExtensionOID.AUTHORITY_INFORMATION_ACCESS,
-    ExtensionOID.CRL_DISTRIBUTION_POINTS,
 }
 _CRITICAL = {ExtensionOID.BASIC_CONSTRAINTS, ExtensionOID.KEY_USAGE}
 _LEAST_SERIAL_BITS = 64
+_V3 = bytes.fromhex("a003020102")
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was meant: whom the certificate is for and who signs it."""
+    """What was meant: content by profile and request, and the frame of the issuer. ``path_length`` None for an end entity."""
 
-    issuer: x509.Certificate
-    issuer_key_id: bytes
-    algorithm: x509.ObjectIdentifier
+    frame: Frame
+    bounds: Bounds
     spki: bytes
     names: frozenset[x509.GeneralName]
     eku: tuple[str, ...]
+    path_length: int | None
     longest_days: int
     constraints: Constraints
 
 
-def lint(certificate: x509.Certificate, expected: Expected) -> None:
+def lint(tbs: bytes, expected: Expected) -> None:
     """Raises Internal, with every finding in its cause, when the certificate is not what was meant."""
-    checks = (_frame, _validity, _extensions, _constraints)
-    findings = [finding for check in checks for finding in check(certificate, expected)]
+    try:
+        certificate = x509.load_der_x509_certificate(assemble(tbs, b""))
+        checks = (_validity, _extensions, _constraints)
+        findings = _frame(tbs, expected) + [finding for check in checks for finding in check(certificate, expected)]
+    except (ValueError, x509.DuplicateExtension) as error:
+        findings = [f"it cannot be read: {error}"]
     if findings:
         raise Internal(cause=f"lint of a to-be-signed certificate: {'; '.join(findings)}")
 
 
-def _frame(certificate: x509.Certificate, expected: Expected) -> list[str]:
-    serial = certificate.serial_number
-    spki = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+def _frame(tbs: bytes, expected: Expected) -> list[str]:
+    version, serial, algorithm, issuer, _, _, spki, *_ = der.children(tbs)
+    frame = expected.frame
+    number = int.from_bytes(der.content(serial), signed=True)
     rules = {
-        "the version is not v3": certificate.version is x509.Version.v3,
-        "the serial is not a positive number of 64 to 159 bits": _LEAST_SERIAL_BITS <= serial.bit_length() < 160,
-        "the signature algorithm is not the issuer's": certificate.signature_algorithm_oid == expected.algorithm,
+        "the version is not v3": version == _V3,
+        "the serial is not the issuer's": number == int.from_bytes(frame.serial or b"\x01"),
+        "the serial is not a positive number of 64 to 159 bits": frame.serial is None or _LEAST_SERIAL_BITS <= number.bit_length() < 160,
+        "the signature algorithm is not the issuer's": algorithm == frame.algorithm,
+        "the issuer is not the issuer's name": issuer == frame.issuer,
         "the public key is not the one of the request": spki == expected.spki,
-        "the issuer is not the subject of the issuing certificate": certificate.issuer == expected.issuer.subject,
-        "the public key is that of the issuer": spki != _spki(expected.issuer),
     }
     return [finding for finding, kept in rules.items() if not kept]
 
 
-def _spki(certificate: x509.Certificate) -> bytes:
-    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
 def _validity(certificate: x509.Certificate, expected: Expected) -> list[str]:
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    issuer = expected.issuer
+    begin, end = moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
     rules = {
         "notAfter is not after notBefore": begin < end,
-        "the lifetime is longer than the profile's": moment_of(end) - moment_of(begin) <= expected.longest_days * DAY,
-        "the lifetime is not within the issuer's": issuer.not_valid_before_utc <= begin and end <= issuer.not_valid_after_utc,
+        "the lifetime is longer than the profile's": end - begin <= expected.longest_days * DAY,
+        "the lifetime is not within the issuer's": expected.bounds.begin <= begin and end <= expected.bounds.end,
     }
     return [finding for finding, kept in rules.items() if not kept]
 
 
 def _extensions(certificate: x509.Certificate, expected: Expected) -> list[str]:
     found = {one.oid: one for one in certificate.extensions}
+    framed = {one.oid: one for one in expected.frame.extensions}
     values = {oid: one.value for oid, one in found.items()}
     san = values.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME)
-    aki = values.get(ExtensionOID.AUTHORITY_KEY_IDENTIFIER)
     eku = values.get(ExtensionOID.EXTENDED_KEY_USAGE)
     usages = list(eku) if isinstance(eku, x509.ExtendedKeyUsage) else []
     names = list(san) if isinstance(san, x509.SubjectAlternativeName) else []
-    critical = {oid for oid, one in found.items() if one.critical}
+    critical = {oid for oid, one in found.items() if one.critical and oid in _CONTENT}
     must = _CRITICAL if certificate.subject.rdns else _CRITICAL | {ExtensionOID.SUBJECT_ALTERNATIVE_NAME}
+    constraints, usage = values.get(ExtensionOID.BASIC_CONSTRAINTS), values.get(ExtensionOID.KEY_USAGE)
     rules = {
-        "an extension is unknown": found.keys() <= _KNOWN,
+        "an extension is unknown": found.keys() <= _CONTENT | framed.keys(),
+        "an extension of the issuer is another or missing": all(found.get(oid) == one for oid, one in framed.items()),
+        "an extension of the issuer is one of the content": _CONTENT.isdisjoint(framed),
         "the wrong extensions are critical": critical == must,
-        "it is a CA certificate": values.get(ExtensionOID.BASIC_CONSTRAINTS) == x509.BasicConstraints(ca=False, path_length=None),
-        "keyUsage allows more than digitalSignature": _signs_only(values.get(ExtensionOID.KEY_USAGE)),
-        "the authority key identifier is not the issuer's": getattr(aki, "key_identifier", None) == expected.issuer_key_id,
         "the subject key identifier is missing": ExtensionOID.SUBJECT_KEY_IDENTIFIER in found,
         "the names are not those of the order": len(names) == len(expected.names) and frozenset(names) == expected.names,
-        "the common name is none of the names": _common_names(certificate) <= {_text(name) for name in names},
         "extended key usages are not the profile's": usages == [eku_oid(name) for name in expected.eku],
     }
+    if expected.path_length is None:
+        rules |= {
+            "it is a CA certificate": constraints == x509.BasicConstraints(ca=False, path_length=None),
+            "keyUsage allows more than digitalSignature": usage == LEAF_USAGE,
+            "the common name is none of the names": _common_names(certificate) <= {_text(name) for name in names},
+        }
+    else:
+        rules |= {
+            "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=expected.path_length),
+            "keyUsage is not a CA's": usage == CA_USAGE,
+        }
     return [finding for finding, kept in rules.items() if not kept]
 
 
@@ -104,10 +114,6 @@ def _constraints(certificate: x509.Certificate, expected: Expected) -> list[str]
     findings = [reason for name in expected.names if (reason := allowed.refusal(name))]
     findings += [f"the chain does not allow the extended key usage {name}" for name in allowed.refused_usages(expected.eku)]
     return findings if allowed.allows_subject(certificate.subject) else [*findings, "the chain does not allow the subject"]
-
-
-def _signs_only(usage: object) -> bool:
-    return isinstance(usage, x509.KeyUsage) and usage.digital_signature and not (usage.key_cert_sign or usage.crl_sign)
 
 
 def _common_names(certificate: x509.Certificate) -> set[str]:

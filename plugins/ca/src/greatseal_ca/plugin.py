@@ -15,7 +15,8 @@ from greatseal_ca import health, profiles
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.finalize import AuthHook, BlockedKeyCheck, IdentifierPatterns
 from greatseal_ca.inventory import Inventory
-from greatseal_ca.issue import CertificateAuthority, X509Issuer
+from greatseal_ca.issue import CertificateAuthority
+from greatseal_ca.issuer import X509Issuer
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.routes import CaCertificates
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, ProfilesSettings, default_ca
@@ -76,7 +77,7 @@ class Plugin:
 
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:
-        return [X509Issuer(host, self._shared(host).authorities)]
+        return [X509Issuer(self._shared(host).authorities)]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from greatseal.api.acme import InvalidProfile
-from greatseal.api.issuance import Profile
+from greatseal.api.issuance import Bounds, Profile
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings
-from greatseal_ca.validity import public_cap
+from greatseal_ca.validity import Window, public_cap
 
+X509 = "x509"
+"""The ``issue_as`` of profiles whose certificates are signed by the issuing keys of the CAs themselves."""
 BUILT_IN = "default"
 """The profile that there is when none is configured, and the one that an order gets when it names none."""
 
@@ -17,6 +19,7 @@ class Profiles:
     def __init__(self, cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], issue_as: Mapping[str, IssueAs]) -> None:
         self._cas = cas
         self._configured = bool(configured)
+        self.ca_ids = tuple(cas)
         self.settings = configured or {BUILT_IN: ProfileSettings()}
         self._by_ca = {
             ca_id: {
@@ -31,6 +34,10 @@ class Profiles:
         """The profiles that the CA offers, by id."""
         return self._by_ca[ca_id]
 
+    def signed(self, ca_id: str) -> Mapping[str, Profile]:
+        """Those of them whose certificates the key of the CA signs."""
+        return {id: profile for id, profile in self._by_ca[ca_id].items() if profile.issue_as == X509}
+
     def choose(self, requested: str | None, ca_id: str) -> Profile:
         """The profile asked for, or the default. Raises InvalidProfile. Without configured profiles the wish does not count."""
         offered = self._by_ca[ca_id]
@@ -41,18 +48,22 @@ class Profiles:
         return offered[requested]
 
     def too_long(self, lives: Mapping[str, int], now: int) -> list[str]:
-        """The profiles whose certificates could never live as long as they say; ``lives`` are the days of each CA as a whole."""
+        """The profiles whose certificates could never live as long as they say; ``lives`` are the days of CAs as a whole."""
         return [
             f"{self._key(profile)}: {profile.validity_days} days are more than the {lives[ca_id]} that CA {ca_id!r} lives; "
             f"certificates end with their CA, so give {lives[ca_id]} at most"
-            for ca_id, offered in self._by_ca.items()
-            for profile in offered.values()
+            for ca_id in lives
+            for profile in self.signed(ca_id).values()
             if self._days(profile, now) > lives[ca_id]
         ]
 
     def longest(self, ca_id: str, now: int) -> int:
-        """The days of the profile whose certificates live longest."""
-        return max((self._days(profile, now) for profile in self._by_ca[ca_id].values()), default=0)
+        """The days of the profile whose certificates under the key of the CA live longest."""
+        return max((self._days(profile, now) for profile in self.signed(ca_id).values()), default=0)
+
+    def window(self, bounds: Bounds, ca_id: str) -> Window:
+        """The lifetimes that the CA gives within the bounds of an issuer."""
+        return Window(bounds, capped=self._cas[ca_id].enforce_validity_cap)
 
     def _days(self, profile: Profile, now: int) -> int:
         capped = self._cas[profile.ca_id].enforce_validity_cap

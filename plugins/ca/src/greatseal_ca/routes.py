@@ -4,7 +4,7 @@ from greatseal.api.http import Call, Reply, Route
 from greatseal.api.problems import NotFound
 from greatseal_ca.authorities import Authorities, Issuing
 from greatseal_ca.inventory import as_pem
-from greatseal_ca.issue import MEDIA_TYPE
+from greatseal_ca.issuer import MEDIA_TYPE
 
 
 class CaCertificates:

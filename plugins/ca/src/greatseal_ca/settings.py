@@ -128,7 +128,7 @@ class IssueAs(msgspec.Struct, frozen=True, kw_only=True):
     """The issuer of a profile, a key of the transparency log's plugin."""
 
     issue_as: str = "x509"
-    """x509, or mtc for standalone Merkle Tree certificates."""
+    """x509 for the issuing key of the CA, or another issuer that an enabled plugin brings."""
 
 
 def eku_oid(name: str) -> ObjectIdentifier:

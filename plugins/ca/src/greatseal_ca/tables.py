@@ -1,6 +1,6 @@
 """The tables of the certificate authority."""
 
-from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint
+from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, UniqueConstraint
 
 from greatseal.api.declarations import Schema
 from greatseal.db.tables import Blob, Id, Moment, Serial, State, Text, table
@@ -40,7 +40,7 @@ certificate = table(
     Column("issue_as", Text, nullable=False),
     Column("kid", Text, nullable=False),
     Column("profile", Text, nullable=False),
-    Column("serial", Text, unique=True),
+    Column("serial", Text),
     Column("account_id", Id),
     Column("order_id", Id),
     Column("spki_sha256", Blob, nullable=False),
@@ -52,12 +52,12 @@ certificate = table(
     Column("der", Blob),
     Column("chain_id", Id),
     Column("media_type", Text),
-    Column("mtc_log_index", Serial),
-    Column("mtc_standalone_der", Blob),
+    UniqueConstraint("serial", "ca_id", "issue_as", name="uq_ca_certificate_serial"),
     Index("ix_ca_certificate_account", "account_id"),
     Index("ix_ca_certificate_spki", "spki_sha256"),
     Index("ix_ca_certificate_end", "ca_id", "not_after"),
 )
-"""The inventory. ``serial`` is lower-case hex without sign byte; ``tbs`` is there as long as the certificate is not (``der`` holds it)."""
+"""The inventory. ``serial`` is lower-case hex without sign byte, and of one CA and issuer alone; ``tbs`` is there as long as the
+certificate is not (``der`` holds it)."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0001")
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0002")

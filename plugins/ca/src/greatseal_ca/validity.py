@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from greatseal.api.issuance import Bounds
 from greatseal.api.problems import BadRequest, Unavailable
 
 SECOND = 1_000_000
@@ -22,11 +23,10 @@ _CAP_BEFORE = 398
 
 
 class Window:
-    """The lifetimes that one CA gives: ``begin`` and ``end`` are those of its own certificate."""
+    """The lifetimes that one CA gives within the bounds of its issuer."""
 
-    def __init__(self, begin: int, end: int, *, capped: bool) -> None:
-        self.begin = begin
-        self.end = end
+    def __init__(self, bounds: Bounds, *, capped: bool) -> None:
+        self.bounds = bounds
         self.capped = capped
 
     def days(self, validity_days: int, at: int) -> int:
@@ -43,13 +43,13 @@ class Window:
         if not_before is not None and begin < now - OLDEST:
             raise BadRequest("notBefore of the order is more than 48 hours ago")
         longest = begin + self.days(validity_days, begin) * DAY - SECOND
-        end = min(longest, self.end) if not_after is None else _whole(not_after)
+        end = min(longest, self.bounds.end) if not_after is None else _whole(not_after)
         self._check(begin, end, longest, now)
         return begin, end
 
     def _begin(self, validity_days: int, not_after: int | None, now: int) -> int:
         """Backdated, as far as the issuer and a wished end that uses the whole lifetime allow."""
-        begin = max(_whole(now - BACKDATE), self.begin)
+        begin = max(_whole(now - BACKDATE), self.bounds.begin)
         if not_after is None:
             return begin
         earliest = _whole(not_after) - self.days(validity_days, begin) * DAY
@@ -63,8 +63,8 @@ class Window:
         self.choose(validity_days, not_before, not_after, now)
 
     def _check_own(self, now: int) -> None:
-        if self.end <= now:
-            ended = as_datetime(self.end)
+        if self.bounds.end <= now:
+            ended = as_datetime(self.bounds.end)
             cause = f"a certificate of the CA's chain ended on {ended:%Y-%m-%d}; renew it"
             raise Unavailable("the CA cannot issue certificates now", cause=cause, retry_after=RENEWAL_SECONDS)
 
@@ -74,7 +74,7 @@ class Window:
         # A wish says the moment of the end, where the longest lifetime says its last second.
         if end > longest + SECOND:
             raise BadRequest(f"the certificate would live longer than the {(longest + SECOND - begin) // DAY} days of the profile")
-        if begin < self.begin or end > self.end:
+        if begin < self.bounds.begin or end > self.bounds.end:
             raise BadRequest("the certificate would not lie within the lifetime of its issuer")
 
 

@@ -1,5 +1,7 @@
 """The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting a certificate together."""
 
+__all__ = ["bit_string", "children", "content", "elements", "sequence"]
+
 SEQUENCE = 0x30
 BIT_STRING = 0x03
 
