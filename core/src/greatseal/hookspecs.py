@@ -36,19 +36,21 @@ if TYPE_CHECKING:
     from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
+    from greatseal.api.log import LogBackend
     from greatseal.api.pages import StartPart
     from greatseal.api.services import ServiceKey
     from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
+    from greatseal.api.workload import Selector
     from greatseal.host import Host
 
 hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery",
-    "extensions", "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
-    "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "services", "settings",
-    "start_page", "token_bindings", "verify", "welcome",
+    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery", "extensions",
+    "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "log_backends",
+    "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "selectors", "services",
+    "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -199,6 +201,22 @@ def issuers(host: "Host") -> "Sequence[Issuer]":
 @hookspec
 def issuance_observers(host: "Host") -> "Sequence[IssuanceObserver]":
     """Observers, keyed by class name, told in that order."""
+
+
+@hookspec
+def selectors(host: "Host") -> "Sequence[Selector[Any]]":
+    """Planned, for the feature spiffe: how workloads are recognised, keyed by ``type``, the word in a registration entry.
+
+    Tests inherit :class:`greatseal.testing.selectors.SelectorContract`.
+    """
+
+
+@hookspec
+def log_backends(host: "Host") -> "Sequence[LogBackend]":
+    """Planned, for the feature mtc: where transparency logs rest, keyed by ``name``.
+
+    Tests inherit :class:`greatseal.testing.logs.LogBackendContract`.
+    """
 
 
 @hookspec

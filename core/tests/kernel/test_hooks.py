@@ -16,8 +16,10 @@ from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
+from greatseal.api.log import LogBackend
 from greatseal.api.problems import StartProblem
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
+from greatseal.api.workload import Selector
 from greatseal.kernel.kernel import Kernel
 from greatseal.testing.distributions import install
 
@@ -35,10 +37,12 @@ from greatseal.api.identity import *
 from greatseal.api.http import *
 from greatseal.api.issuance import *
 from greatseal.api.keys import KeyStore
+from greatseal.api.log import LogBackend
 from greatseal.api.pages import *
 from greatseal.api.problems import Forbidden
 from greatseal.api.services import ServiceKey
 from greatseal.api.tokens import *
+from greatseal.api.workload import Selector
 
 async def answer(call):
     return Reply.json({"caller": getattr(call.caller, "subject", None)})
@@ -275,6 +279,28 @@ COMPONENTS = {
             def prepare(self, tx, draft): ...
             async def issue(self, prepared): ...
             async def settle(self, prepared): ...
+        return [Sample()]
+        """,
+    ),
+    "selectors": (
+        Selector,
+        "Sample",
+        """
+        class Sample(Selector[str]):
+            type = "Sample"
+            def parse(self, value): return str(value)
+            async def facts(self, workload, wanted): return frozenset()
+        return [Sample()]
+        """,
+    ),
+    "log_backends": (
+        LogBackend,
+        "sample",
+        """
+        class Sample(LogBackend):
+            name = "sample"
+            def hold(self, log): ...
+            def reader(self, log): ...
         return [Sample()]
         """,
     ),

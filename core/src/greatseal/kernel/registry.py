@@ -15,7 +15,9 @@ from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
+from greatseal.api.log import LogBackend
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
+from greatseal.api.workload import Selector
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ POINTS = (
     Point("finalize_checks", FinalizeCheck, lambda one: one.name),
     Point("san_injectors", SanInjector, lambda one: one.name),
     Point("issuers", Issuer, lambda one: one.issue_as),
+    Point("selectors", Selector, lambda one: one.type),
+    Point("log_backends", LogBackend, lambda one: one.name),
     Point("issuance_observers", IssuanceObserver, lambda one: type(one).__name__),
 )
 """In the order in which they are collected."""
