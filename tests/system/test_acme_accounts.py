@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 from rig.acme import Key, Site, acme_site, csr_for
 
 from greatseal.api.acme import AccountBinding, Binding, BindingRequest, Unauthorized
@@ -60,18 +59,6 @@ async def test_ca_018_the_account_of_a_key_is_found_again(site):
     assert view.thumbprint == client.key.thumbprint
 
 
-async def test_s115_only_the_holder_of_a_key_gets_its_account(site):
-    mine, other = await site.client(), await site.client(register=False)
-
-    with_my_jwk = await other.post(other.directory["newAccount"], {"onlyReturnExisting": True}, jwk=mine.key.jwk)
-    unknown = await other.register(onlyReturnExisting=True)
-
-    assert (with_my_jwk.status, with_my_jwk.error) == (400, "malformed")
-    assert "Location" not in with_my_jwk.headers
-    assert (unknown.status, unknown.error) == (400, "accountDoesNotExist")
-    assert (await other.register()).status == 201
-
-
 async def test_requests_of_one_new_key_at_once_make_one_account(site):
     key = Key()
     clients = [await site.client(key, register=False) for _ in range(20)]
@@ -81,31 +68,6 @@ async def test_requests_of_one_new_key_at_once_make_one_account(site):
     assert sorted(one.status for one in answers) == [200] * 19 + [201]
     assert len({one.location for one in answers}) == 1
     assert await events(site, answers[0].location) == [("account.create", "success", "ca")]
-
-
-@pytest.mark.parametrize(
-    ("contact", "error"),
-    [
-        (["mailto:a@example.org?subject=x"], "invalidContact"),
-        (["mailto:a@example.org,b@example.org"], "invalidContact"),
-        (["mailto:"], "invalidContact"),
-        (["mailto:a@example.org\r\nBcc: b@example.org"], "invalidContact"),
-        (["mailto:a@example.org"] * 11, "invalidContact"),
-        (["tel:+123"], "unsupportedContact"),
-        (["a@example.org"], "unsupportedContact"),
-        ("mailto:a@example.org", "malformed"),
-        ([7], "malformed"),
-    ],
-)
-async def test_contacts_that_are_refused(start_service, contact, error):
-    async with acme_site(start_service) as site:
-        client = await site.client(register=False)
-        created = await client.register(contact=contact)
-        await client.register()
-        updated = await client.post(client.kid, {"contact": contact})
-
-    assert (created.status, created.error) == (400, error)
-    assert (updated.status, updated.error) == (400, error)
 
 
 async def test_an_update_changes_contacts_alone(site):
@@ -139,33 +101,6 @@ async def test_ca_017_a_deactivated_account_can_do_nothing_more(site):
     assert (gone.status, gone.json["status"]) == (200, "deactivated")
     assert {(one.status, one.error) for one in answers} == {(401, "unauthorized")}
     assert [one[0] for one in await events(site, client.kid)][-1] == "account.deactivate"
-
-
-async def test_terms_must_be_agreed_to(start_service):
-    terms = "https://ca.example/terms"
-    async with acme_site(start_service, server={"terms_of_service_url": terms}) as site:
-        client = await site.client(register=False)
-        refused = await client.register(termsOfServiceAgreed=False)
-        missing = await client.register(onlyReturnExisting=True, termsOfServiceAgreed=False)
-        agreed = await client.register()
-
-    assert client.directory["meta"]["termsOfService"] == terms
-    assert (refused.status, refused.error, refused.json["instance"]) == (403, "userActionRequired", terms)
-    assert refused.links["terms-of-service"] == agreed.links["terms-of-service"] == terms
-    assert missing.error == "accountDoesNotExist"
-    assert agreed.status == 201
-
-
-async def test_an_account_key_is_no_certificate_key(site):
-    client = await site.client()
-    other = await site.client()
-    ready = await client.ready(site.responder, "a.localhost")
-
-    for key in (client.key, other.key):
-        refused = await client.finalize(ready.json, csr_for("a.localhost", key=key.private))
-        assert (refused.status, refused.error) == (400, "badCSR")
-    assert (await client.post(ready.location)).json["status"] == "ready"
-    assert isinstance(client.key.private, ec.EllipticCurvePrivateKey)
 
 
 async def block(site, key):

@@ -255,15 +255,6 @@ async def test_pkilint_misses_only_what_public_cas_add(open_desk):
 # ---- Lifetimes
 
 
-async def test_an_orders_wishes_are_granted_within_the_profile(open_desk):
-    clock = FakeClock()
-    desk = await open_desk(clock=clock)
-    now = clock.now() // SECOND
-    leaf = await desk.leaf("a.example.com", not_before=(now + 3600) * SECOND, not_after=(now + 7200) * SECOND)
-
-    assert (leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()) == (now + 3600, now + 7200)
-
-
 NOW = 1_790_000_000
 
 
