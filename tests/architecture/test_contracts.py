@@ -1,18 +1,31 @@
 """The contracts hold what their implementers need: type-level examples under mypy strict, and the shapes that types cannot say."""
 
+import asyncio
 import importlib.util
 import inspect
 import pkgutil
 from abc import ABC
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from mypy import api as mypy
 
 import greatseal.api
+from greatseal.api.identity import (
+    Attempted,
+    Authenticator,
+    CredentialStore,
+    LoginContext,
+    Password,
+    PasswordAndCode,
+    StoredCredential,
+)
+from greatseal.api.services import LOGIN
+from greatseal.testing.desk import Answer, hidden_fields
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "tests/architecture/typing").glob("*.py"))
@@ -84,3 +97,73 @@ def test_values_that_are_handed_to_plugins_cannot_be_changed():
         for name, value in inspect.getmembers(module, inspect.isclass):
             if issubclass(value, msgspec.Struct) and value.__module__ == module.__name__:
                 assert value.__struct_config__.frozen, f"{module.__name__}.{name}"
+
+
+# ---- One that runs: a one-time code beside a password
+
+
+class Codes(CredentialStore):
+    """One secret of alice's; its content is the code that was used last."""
+
+    name = "codes"
+
+    def __init__(self) -> None:
+        self.used: list[bytes] = []
+
+    async def is_home_of(self, subject: str) -> bool:
+        return True
+
+    async def list(self, subject: str, kind: str) -> Sequence[StoredCredential]:
+        return [StoredCredential(id="1", kind="otp", label="phone", content=b"")] if subject == "alice@LOCALHOST" else []
+
+    async def add(self, subject: str, credential: StoredCredential) -> None:
+        raise NotImplementedError
+
+    async def remove(self, subject: str, id: str) -> bool:
+        raise NotImplementedError
+
+    async def use(self, subject: str, id: str, before: bytes, after: bytes) -> bool:
+        new = after == b"123456" and after not in self.used
+        self.used.append(after)
+        return new
+
+
+@pytest.fixture
+async def sign_in(open_people: Any) -> Any:
+    """``await sign_in(authenticator, code)``: the second step of alice's sign-in, with that authenticator for passwords and codes."""
+    desk = await open_people("idp")
+    desk.people.change("alice", authentication_types=("otp",))
+    html = {"Accept": "text/html"}
+
+    async def send(authenticator: Authenticator[PasswordAndCode], code: str) -> Answer:
+        desk.service.host("idp").components(Authenticator)["codes"].attempt = authenticator.attempt
+        page = await desk.get("/ui/auth/login", headers=html)
+        cookie = page.headers["Set-Cookie"].partition(";")[0]
+        form = {**hidden_fields(page), "username": "alice", "password": "wonderland"}
+        asked = await desk.post("/login", data=form, cookie=cookie, headers=html)
+        async with asyncio.timeout(20):
+            return await desk.post("/login", data={**hidden_fields(asked), "code": code}, cookie=cookie, headers=html)
+
+    send.host = desk.service.host("idp")  # type: ignore[attr-defined]
+    return send
+
+
+async def test_a_one_time_code_authenticator_has_the_password_checked_within_its_attempt(sign_in: Any):
+    otp = load(ROOT / "tests/architecture/typing/logins.py").OtpAuthenticator(Codes())
+
+    assert [(await sign_in(otp, code)).status for code in ("000000", "123456", "123456")] == [401, 303, 401]
+
+
+@pytest.mark.parametrize("wrong", ["attempt", "user"])
+async def test_an_attempt_within_an_attempt_is_refused_at_once(sign_in: Any, wrong: str):
+    class Inside(Authenticator[PasswordAndCode]):
+        name = "codes"
+        credential = PasswordAndCode
+
+        async def attempt(self, credential: PasswordAndCode, context: LoginContext) -> Attempted:
+            password = Password(username="alice" if wrong == "attempt" else "bob", password=credential.password)
+            if wrong == "user":
+                return await context.password(password)
+            return await sign_in.host.service(LOGIN).attempt(context.call, password)  # type: ignore[no-any-return]
+
+    assert [(await sign_in(Inside(), "123456")).status for _ in range(2)] == [500, 500]

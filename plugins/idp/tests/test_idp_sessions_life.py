@@ -211,7 +211,7 @@ async def test_idp_245_info_tells_what_is_there(open_idp):
 
     features = info.pop("features")
     assert info == {"issuer": idp.url, "realm": "LOCALHOST", "display_name": "Example", "logo_url": "/logo.svg", "default_theme": "dark"}
-    assert {name for name, on in features.items() if on} == {"password", "change_password"}
+    assert {name for name, on in features.items() if on} == {"password", "otp", "change_password"}
     assert set(features) == {
         "password",
         "otp",

@@ -69,18 +69,17 @@ class PamAuthenticator(Authenticator[Password]):
 
 
 class OtpAuthenticator(Authenticator[PasswordAndCode]):
-    """The password is another authenticator's to prove; the code's step is used once."""
+    """The password is another authenticator's to prove, within the same attempt; the code's step is used once."""
 
     name = "otp"
     credential = PasswordAndCode
 
-    def __init__(self, host: Host, store: CredentialStore) -> None:
-        self.host = host
+    def __init__(self, store: CredentialStore) -> None:
         self.store = store
 
     async def attempt(self, credential: PasswordAndCode, context: LoginContext) -> Attempted:
         password = Password(username=credential.username, password=credential.password)
-        first = await self.host.service(LOGIN).attempt(context.call, password)
+        first = await context.password(password)
         if not isinstance(first, Authenticated):
             return first
         for stored in await self.store.list(first.subject, "otp"):

@@ -7,7 +7,7 @@ provider) makes an :class:`Authenticated` and starts at ``complete``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -111,6 +111,19 @@ class LoginContext(msgspec.Struct, frozen=True, kw_only=True):
     call: Call
     remote: str
     client_id: str | None = None
+    ask: Callable[[Password], Awaitable[Attempted]] | None = None
+    """What :meth:`password` asks: set for attempts by another credential than a password alone."""
+
+    async def password(self, credential: Password) -> Attempted:
+        """Ask the authenticators of passwords within this attempt, which counts once, whatever part of it was wrong.
+
+        For an authenticator whose own credential holds a password: it returns what is not Authenticated as it is. NotMine when nobody knows
+        the user. Raises as :meth:`Authenticator.attempt`, ValueError for another user than the attempt's, and RuntimeError where no such
+        attempt is under way.
+        """
+        if self.ask is None:
+            raise RuntimeError("only an authenticator whose credential is more than a password may ask for the password to be checked")
+        return await self.ask(credential)
 
 
 class Authenticator(ABC, Generic[K]):
@@ -274,7 +287,8 @@ class Login(Protocol):
     async def attempt(self, call: Call, credential: Credential) -> Attempted:
         """Ask the authenticators of the credential's type, under the rate limits. NotMine when none knows the user.
 
-        Raises :class:`Denied`, RateLimited, Unavailable.
+        Not from inside an attempt, which is a RuntimeError: an authenticator asks :meth:`LoginContext.password`. Raises :class:`Denied`,
+        RateLimited, Unavailable.
         """
 
     async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:

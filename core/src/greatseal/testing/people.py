@@ -23,6 +23,7 @@ from greatseal.api.identity import (
     LoginOptions,
     NotMine,
     Password,
+    PasswordAndCode,
     PasswordChanger,
     Upstream,
 )
@@ -45,6 +46,8 @@ class People:
         bob = User(username="bob", realm=REALM, source="people", display_name="Bob", groups=("admins",))
         self.users = {"alice": msgspec.structs.replace(alice, groups=("staff",)), "bob": bob}
         self.passwords = {"alice": "wonderland", "bob": "builder"}
+        self.codes = {"alice": {"123456"}}
+        """One-time codes that are not used yet."""
         self.claims: dict[str, dict[str, Any]] = {"alice": {"name": "Alice", "email": "alice@example.com", "phone_number": "+1"}}
         self.down = False
         """The directory cannot be reached."""
@@ -136,6 +139,21 @@ class _Authenticator(_Part, Authenticator[Password]):
         return Authenticated(username=name, realm=REALM, amr=self.people.amr, upstream=self.people.upstream, headers=self.people.headers)
 
 
+class _CodeAuthenticator(_Part, Authenticator[PasswordAndCode]):
+    name = "codes"
+    credential = PasswordAndCode
+
+    async def attempt(self, credential: PasswordAndCode, context: LoginContext) -> Attempted:
+        first = await context.password(Password(username=credential.username, password=credential.password))
+        if not isinstance(first, Authenticated):
+            return first
+        codes = self.people.codes.get(first.username, set())
+        if credential.code.value not in codes:
+            raise Denied("the code is wrong")
+        codes.remove(credential.code.value)
+        return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
+
+
 class _Changer(_Part, PasswordChanger):
     async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated:
         self.people.passwords[username] = new.value
@@ -189,7 +207,7 @@ class Plugin:
 
     @hookimpl
     def authenticators(self, host: Host) -> list[Authenticator[Any]]:
-        return [_Authenticator(self.people)]
+        return [_Authenticator(self.people), _CodeAuthenticator(self.people)]
 
     @hookimpl
     def password_changers(self, host: Host) -> list[PasswordChanger]:

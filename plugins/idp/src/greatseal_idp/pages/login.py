@@ -1,13 +1,17 @@
 """The sign-in page (reference 17.3, ruling R98). Who signs in is decided by the service ``LOGIN``."""
 
 from http import HTTPStatus
+from typing import Any
 
-from greatseal.api.clients import Clients
+import msgspec
+
+from greatseal.api.clients import Client, Clients
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import (
     AccessDenied,
     Authenticated,
+    Authenticator,
     Continue,
     Denied,
     FactorRequired,
@@ -16,6 +20,7 @@ from greatseal.api.identity import (
     LoginContext,
     NotMine,
     Password,
+    PasswordAndCode,
     PasswordExpired,
 )
 from greatseal.api.problems import BadRequest, Problem, RateLimited
@@ -24,13 +29,24 @@ from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.forms import Forms
+from greatseal_idp.pages.forms import Forms, Headers
 from greatseal_idp.pages.render import Pages, form_sources
+from greatseal_idp.pages.steps import STEP, Steps
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
 
 WRONG = "The user name or the password is wrong."
+WRONG_CODE = "The code is wrong, or it was used before."
+OVER = "That took too long. Please sign in again."
 STALE = "This page was open for too long, or cookies are switched off. Please try again."
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What somebody signs in for: where they return to, and the authorization request with its client that waits there."""
+
+    return_to: str
+    request: AuthorizationRequest | None
+    client: Client | None
 
 
 class LoginPages:
@@ -43,6 +59,7 @@ class LoginPages:
         self._pages = pages
         self._forms = forms
         self._authorize = authorize
+        self._steps = Steps(host)
         self._default = default_return_to(host.issuer)
 
     def routes(self) -> list[Route]:
@@ -71,16 +88,16 @@ class LoginPages:
         except ForeignOrigin:
             return await self._page(call, form, STALE, status=403)
         except Denied as problem:
-            return await self._page(call, form, WRONG, status=401, problem=problem)
+            return await self._again(call, form, WRONG_CODE if STEP in form else WRONG, problem)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            return await self._page(call, form, problem.detail or HTTPStatus(problem.status).phrase, status=problem.status, problem=problem)
+            return await self._again(call, form, problem.detail or HTTPStatus(problem.status).phrase, problem)
         except Problem as problem:
             return self._pages.refusal(call, problem)
 
     async def _sign_in(self, call: Call, form: Parameters) -> Reply:
-        if "username" not in form or "password" not in form:
-            raise BadRequest("enter your user name and your password")
-        credential = Password(username=form["username"], password=Secret(form["password"]))
+        credential = await self._credential(form)
+        if credential is None:
+            return await self._page(call, form, OVER, status=403)
         attempted = await self._login.attempt(call, credential)
         return_to = form.get("return_to")
         match attempted:
@@ -97,28 +114,81 @@ class LoginPages:
             case PasswordExpired():
                 return await self._login.expired(call, completed, return_to)
             case FactorRequired():
+                if isinstance(credential, Password) and self._takes_code(completed):
+                    token, _ = self._forms.token(call)
+                    step = await self._steps.keep(credential, token)
+                    return await self._code(call, form, credential, step, headers=completed.headers)
                 raise AccessDenied("more than the password is needed to sign in", headers=dict(completed.headers))
 
-    async def _page(
-        self, call: Call, values: Parameters, message: str | None = None, *, status: int = 200, problem: Problem | None = None
+    async def _credential(self, form: Parameters) -> Password | PasswordAndCode | None:
+        """What was typed, on one page or on two; None when the first was too long ago."""
+        if STEP not in form:
+            if "username" not in form or "password" not in form:
+                raise BadRequest("enter your user name and your password")
+            return Password(username=form["username"], password=Secret(form["password"]))
+        typed = await self._steps.of(form)
+        if typed is None:
+            return None
+        if "code" not in form:
+            raise BadRequest("enter the code")
+        code = Secret("".join(form["code"].split()))
+        return PasswordAndCode(username=typed.username, password=typed.password, code=code)
+
+    def _takes_code(self, required: FactorRequired) -> bool:
+        offered = {one.credential for one in self._host.components(Authenticator).values()}
+        return PasswordAndCode.__name__ in required.credentials and PasswordAndCode in offered
+
+    async def _again(self, call: Call, form: Parameters, message: str, problem: Problem) -> Reply:
+        """The page that was sent, with what is wrong."""
+        headers = tuple(problem.headers.items())
+        if STEP in form and (typed := await self._steps.of(form)) is not None:
+            return await self._code(call, form, typed, form[STEP], message, status=problem.status, headers=headers)
+        return await self._page(call, form, message, status=problem.status, headers=headers)
+
+    async def _code(
+        self,
+        call: Call,
+        form: Parameters,
+        typed: Password,
+        step: str,
+        message: str | None = None,
+        *,
+        status: int = 200,
+        headers: Headers = (),
     ) -> Reply:
-        token, headers = self._forms.token(call)
-        return_to = safe_return_to(values.get("return_to"), default=self._default)
-        request = await self._authorize.waiting_at(return_to)
-        client = await self._clients.get(request.to.client_id) if request is not None else None
-        context = LoginContext(call=call, remote=call.remote, client_id=client.client_id if client is not None else None)
+        """The page of the second step."""
+        token, own = self._forms.token(call)
+        common = self._common(await self._asked(form), token, message)
+        return self._pages.page("code", status=status, headers=(*own, *headers), username=typed.username, step=step, **common)
+
+    async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
+        token, own = self._forms.token(call)
+        asked = await self._asked(form)
+        context = LoginContext(call=call, remote=call.remote, client_id=asked.client.client_id if asked.client is not None else None)
         return self._pages.page(
             "login",
             status=status,
-            form_targets=form_sources(request.to.redirect_uri) if request is not None else (),
-            headers=(*headers, *(problem.headers.items() if problem is not None else ())),
-            form_token=token,
-            client_name=(client.client_name or client.client_id) if client is not None else None,
-            username=_username(values, request),
-            return_to=return_to if return_to != self._default else None,
-            problem=message,
+            headers=(*own, *headers),
+            username=_username(form, asked.request),
             options=await link_options(self._host, context),
+            **self._common(asked, token, message),
         )
+
+    async def _asked(self, form: Parameters) -> _Asked:
+        return_to = safe_return_to(form.get("return_to"), default=self._default)
+        request = await self._authorize.waiting_at(return_to)
+        return _Asked(return_to, request, await self._clients.get(request.to.client_id) if request is not None else None)
+
+    def _common(self, asked: _Asked, form_token: str, message: str | None) -> dict[str, Any]:
+        """What both steps show."""
+        client = asked.client
+        return {
+            "form_targets": form_sources(asked.request.to.redirect_uri) if asked.request is not None else (),
+            "form_token": form_token,
+            "client_name": (client.client_name or client.client_id) if client is not None else None,
+            "return_to": asked.return_to if asked.return_to != self._default else None,
+            "problem": message,
+        }
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:

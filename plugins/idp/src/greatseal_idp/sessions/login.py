@@ -26,6 +26,8 @@ from greatseal.api.identity import (
     LoginContext,
     NegotiateHeader,
     NotMine,
+    Password,
+    PasswordAndCode,
     PasswordChanger,
     PasswordExpired,
     SessionView,
@@ -66,17 +68,35 @@ class LoginImpl:
         self._default = default_return_to(host.issuer)
         self.limits = LoginLimits(host)
         self.places = Places(host)
+        self._under_way: set[int] = set()
+        """The ids of the calls whose attempt runs: one inside another would wait for itself."""
 
     async def attempt(self, call: Call, credential: Credential) -> Attempted:
-        await self.limits.address(call.remote)
-        context = LoginContext(call=call, remote=call.remote)
-        if isinstance(credential, NegotiateHeader):
-            return await self._ask(credential, context)
-        credential = msgspec.structs.replace(credential, username=unicodedata.normalize("NFC", credential.username.strip()))
+        if id(call) in self._under_way:
+            raise RuntimeError("an attempt of this call is under way: inside it, LoginContext.password has the password checked")
+        self._under_way.add(id(call))
+        try:
+            await self.limits.address(call.remote)
+            if isinstance(credential, NegotiateHeader):
+                return await self._ask(credential, LoginContext(call=call, remote=call.remote))
+            name = unicodedata.normalize("NFC", credential.username.strip())
+            return await self._counted(call, msgspec.structs.replace(credential, username=name))
+        finally:
+            self._under_way.discard(id(call))
+
+    async def _counted(self, call: Call, credential: Password | PasswordAndCode) -> Attempted:
         key = key_of(credential.username)
         known = await self.places.is_known(call, key)
-        async with self._told(credential.username, call.remote), self.limits.user(key, known=known) as succeeded:
-            attempted = await self._ask(credential, context)
+        code = isinstance(credential, PasswordAndCode)
+        context = LoginContext(call=call, remote=call.remote)
+
+        async def password(asked: Password) -> Attempted:
+            if key_of(asked.username) != key:
+                raise ValueError("the password of another user was asked for than of the one whose attempt is counted")
+            return await self._ask(asked, context)
+
+        async with self._told(credential.username, call.remote), self.limits.user(key, known=known, code=code) as succeeded:
+            attempted = await self._ask(credential, msgspec.structs.replace(context, ask=password) if code else context)
             if isinstance(attempted, NotMine):
                 await spend_time(self._host.blocking, credential.password)
                 await self._host.audit_log(failure(call.remote, "unknown user"))
