@@ -64,7 +64,8 @@ class NodeHandles:
         """
         seconds = (self.clock.now() // 1_000_000) & 0xFFFFFFFF
         bits = seconds << 96 | self._node_bits | _VERSION_8 | _VARIANT | (secrets.randbits(76) & _RANDOM_BITS)
-        return str(uuid.UUID(int=bits))
+        digits = f"{bits:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def owner_of_id(self, id: str) -> str | None:
         """The label of the configured node whose number is inside a public id, else None."""

@@ -18,9 +18,11 @@ Argument = TypeVar("Argument", bound=msgspec.Struct)
 
 
 class Row(Protocol):
-    """A fetched row: columns by attribute, unconverted (Moment: microseconds, Flag: 0 or 1, Document: JSON text)."""
+    """A fetched row: columns by attribute, unconverted (Moment: microseconds, Flag: 0 or 1, Document: JSON text). Rows of equal values are
+    equal."""
 
     def __getattr__(self, name: str, /) -> Any: ...
+    def __hash__(self) -> int: ...
 
 
 class CollectionRef(Protocol):

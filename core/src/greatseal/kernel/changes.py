@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -84,10 +84,11 @@ class MemoryCache(Generic[T]):
 
     async def get(self, key: str) -> T | None:
         """See :meth:`greatseal.host.Cache.get`."""
-        found = self._values.get(key, _ABSENT)
+        found: Any = self._values.get(key, _ABSENT)
         if found is not _ABSENT:
             self._values.move_to_end(key)
-            return cast("T | None", found)
+            value: T | None = found
+            return value
         while (waiting := self._loading.get(key)) is not None:
             result = await asyncio.shield(waiting)
             if not isinstance(result, _Failed):
@@ -137,7 +138,11 @@ class MemorySnapshot(Generic[T]):
 
     async def get(self) -> T:
         """See :meth:`greatseal.host.Snapshot.get`."""
-        return cast("T", await self._only.get(""))
+        found: Any = self._only.peek("")
+        if found is None:
+            found = await self._only.get("")
+        value: T = found
+        return value
 
     def forget(self, _id: str) -> None:
         """Something in it changed."""

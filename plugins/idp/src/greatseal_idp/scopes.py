@@ -76,7 +76,8 @@ class Asked(msgspec.Struct, frozen=True):
 
     def within(self, allowed: Container[str]) -> "Asked":
         """Those that are allowed."""
-        return Asked(tuple(name for name in self.scopes if name in allowed), tuple(name for name in self.implied if name in allowed))
+        scopes = tuple([name for name in self.scopes if name in allowed])
+        return Asked(scopes, self.implied and tuple([name for name in self.implied if name in allowed]))
 
     def permitted(self, allowed: Container[str]) -> "Asked":
         """Those that the grant checks left. Raises AccessDenied when nothing is left of ``scopes``."""

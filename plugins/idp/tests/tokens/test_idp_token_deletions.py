@@ -229,7 +229,7 @@ def remember(consents: Any, tx: Any, family: Any) -> None:
     order = CodeOrder(
         client_id=family.client_id, redirect_uri="", subject=family.subject, scopes=tuple(msgspec.json.decode(family.scopes)), auth_time=0
     )
-    consents._remember(tx, order)
+    consents._remember(tx, order, None)
 
 
 @pytest.mark.parametrize("ends", ["client", "consent"])

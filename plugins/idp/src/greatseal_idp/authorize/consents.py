@@ -1,6 +1,7 @@
 """What people allowed clients before, and the transaction that issues a code."""
 
 from collections.abc import Collection
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -32,7 +33,12 @@ _OF = (
     .order_by(t.consent.c.granted_at, t.consent.c.client_id)
     .limit(param("wanted"))
 )
-_SESSION = select(t.session.c.id).where(t.session.c.id == param("session"))
+_BEFORE = (
+    select(t.consent.c.client_id, t.consent.c.scopes, t.consent.c.granted_at)
+    .select_from(t.session.outerjoin(t.consent, t.consent.c.id == param("consent")))
+    .where(t.session.c.id == param("session"))
+)
+"""A row when there is the session, with the consent when there is that too."""
 
 
 class LoginRequired(Unauthenticated):
@@ -108,21 +114,23 @@ class Consents:
             self._endings.begin(tx, "consent", subject=subject, client_id=client_id)
 
     def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
-        if tx.one(_SESSION, session=session.id) is None:
+        before = tx.one(_BEFORE, session=session.id, consent=consent_id(session.subject, client.client_id))
+        if before is None:
             raise Refuse(LoginRequired("the session has ended"))
         use_up(tx, kept.uses)
-        try:
-            now = registered(as_stored(tx, client), kept.request.to)
-            asked = self._reader.allowed(kept.request, asked, now)
-        except Problem as problem:
-            raise Refuse(problem) from problem
+        # What was read before was decided before; only a client that changed since is decided again.
+        if (stored := as_stored(tx, client)) is not client:
+            try:
+                client = registered(stored, kept.request.to)
+                asked = self._reader.allowed(kept.request, asked, client)
+            except Problem as problem:
+                raise Refuse(problem) from problem
         order = _order(kept.request, session, asked)
+        consent = None if before.client_id is None else _consent(before)
         if approved:
-            self._remember(tx, order)
-        elif not is_implicit(now):
-            consent = _load(tx, consent_id(session.subject, client.client_id))
-            if not self._covers(consent, session.subject, asked.all):
-                raise Refuse(ConsentRequired("the consent was withdrawn"))
+            self._remember(tx, order, consent)
+        elif not is_implicit(client) and not self._covers(consent, session.subject, asked.all):
+            raise Refuse(ConsentRequired("the consent was withdrawn"))
         return self._codes.issue(tx, order)
 
     def _covers(self, consent: Consent | None, subject: str, scopes: Collection[str]) -> bool:
@@ -131,10 +139,9 @@ class Consents:
             return False
         return set(consent.scopes).issuperset(scopes)
 
-    def _remember(self, tx: Tx, order: CodeOrder) -> None:
+    def _remember(self, tx: Tx, order: CodeOrder, before: Consent | None) -> None:
         id = consent_id(order.subject, order.client_id)
         allowed = (*order.scopes, *order.implied)
-        before = _load(tx, id)
         kept = before.scopes if before is not None and self._covers(before, order.subject, ()) else ()
         encoded = msgspec.json.encode(sorted({*kept, *allowed})).decode()
         tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
@@ -148,6 +155,7 @@ def is_implicit(client: Client) -> bool:
     return client.more.get("consent") == "implicit"
 
 
+@lru_cache(1024)
 def consent_id(subject: str, client_id: str) -> str:
     """The key of the consent of a person to a client."""
     return sha256(f"{subject}\0{client_id}".encode()).hexdigest()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import select, update
 
-from greatseal.api.store import Tx
+from greatseal.api.store import Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -22,6 +22,7 @@ _CONSUME = (
     update(t.code)
     .where(t.code.c.digest == param("code"), t.code.c.used_at.is_(None), t.code.c.expires_at > param("moment"), ~CODE_IS_OVER)
     .values(used_at=param("moment"))
+    .returning(*t.code.columns)
 )
 _CLIENTS_OF = select(t.session.c.clients).where(t.session.c.id == param("session"))
 
@@ -89,30 +90,12 @@ class Codes:
     def find(self, tx: Tx, digest: bytes) -> CodeRecord | None:
         """The code of that digest, used or not."""
         row = tx.one(_BY_DIGEST, code=digest)
-        if row is None:
-            return None
-        return CodeRecord(
-            client_id=row.client_id,
-            redirect_uri=row.redirect_uri,
-            subject=row.subject,
-            scopes=tuple(msgspec.json.decode(row.scopes)),
-            implied=() if row.implied is None else tuple(msgspec.json.decode(row.implied)),
-            auth_time=row.auth_time,
-            amr=tuple(msgspec.json.decode(row.amr)),
-            acr=row.acr,
-            session_id=row.session_id,
-            code_challenge=row.code_challenge,
-            nonce=row.nonce,
-            claims=None if row.claims is None else msgspec.json.decode(row.claims),
-            digest=bytes(row.digest),
-            created_at=row.created_at,
-            expires_at=row.expires_at,
-            used=row.used_at is not None,
-        )
+        return None if row is None else _record(row)
 
-    def consume(self, tx: Tx, digest: bytes) -> bool:
-        """Use the code up; False when it is unknown, expired, used or over."""
-        return tx.count(_CONSUME, code=digest, moment=tx.now) == 1
+    def consume(self, tx: Tx, digest: bytes) -> CodeRecord | None:
+        """Use the code up; None when it is unknown, expired, used or over."""
+        row = tx.one(_CONSUME, code=digest, moment=tx.now)
+        return None if row is None else _record(row)
 
 
 def digest_of(code: str) -> bytes:
@@ -129,6 +112,27 @@ def note_client(tx: Tx, session_id: str, client_id: str) -> bool:
     if client_id not in clients:
         tx.put(t.SESSION, session_id, clients=_json([*clients, client_id]))
     return True
+
+
+def _record(row: Row) -> CodeRecord:
+    return CodeRecord(
+        client_id=row.client_id,
+        redirect_uri=row.redirect_uri,
+        subject=row.subject,
+        scopes=tuple(msgspec.json.decode(row.scopes)),
+        implied=() if row.implied is None else tuple(msgspec.json.decode(row.implied)),
+        auth_time=row.auth_time,
+        amr=tuple(msgspec.json.decode(row.amr)),
+        acr=row.acr,
+        session_id=row.session_id,
+        code_challenge=row.code_challenge,
+        nonce=row.nonce,
+        claims=None if row.claims is None else msgspec.json.decode(row.claims),
+        digest=bytes(row.digest),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        used=row.used_at is not None,
+    )
 
 
 def _json(value: object) -> str:

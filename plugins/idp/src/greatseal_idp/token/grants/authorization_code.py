@@ -103,13 +103,13 @@ class AuthorizationCode(Grant[CodeRequest]):
 
     def redeem(self, tx: Tx, prepared: CodeRequest) -> Granted | Refused:
         consumed = self._codes.consume(tx, prepared.digest)
-        record = self._codes.find(tx, prepared.digest)
+        record = consumed or self._codes.find(tx, prepared.digest)
         if record is None:
             raise Refuse(InvalidGrant(UNKNOWN))
         problem = mismatch(record, prepared)
         if problem is not None:
             raise Refuse(problem)
-        if not consumed:
+        if consumed is None:
             return self._replayed(tx, record)
         if record.session_id is not None and not note_client(tx, record.session_id, record.client_id):
             raise Refuse(InvalidGrant("the session has ended"))
