@@ -247,11 +247,6 @@ async def test_no_header_can_end_its_line(port: int) -> None:
         await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY, headers={"X-Note": "a\r\nX-Other: b"})
 
 
-async def test_what_is_no_http_is_a_connection_problem(port: int) -> None:
-    with pytest.raises(Connection, match="not HTTP"):
-        await fetch(f"http://127.0.0.1:{port}/", resolver=FakeResolver(), policy=ANY)
-
-
 @pytest.mark.parametrize(
     ("sent", "says"),
     [
