@@ -32,11 +32,13 @@ SCOPE = (
     "plugins/acme/src/greatseal_acme/finalize.py",
     "plugins/ca/src/greatseal_ca/csr.py",
     "plugins/ca/src/greatseal_ca/finalize.py",
+    "plugins/dpop/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/pages/account.py",
     "plugins/idp/src/greatseal_idp/pages/forms.py",
     "plugins/idp/src/greatseal_idp/scopes.py",
     "plugins/idp/src/greatseal_idp/token/**/*.py",
+    "plugins/resource-indicators/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

@@ -1,0 +1,78 @@
+"""The member ``jkt`` of ``cnf``: the thumbprint of the key that signs the proofs (RFC 9449 s6.1)."""
+
+from hashlib import sha256
+
+import msgspec
+
+from greatseal.api.clients import Client, Proof, ProvenRequest
+from greatseal.api.http import Call
+from greatseal.api.identity import Headers
+from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.tokens import AccessToken, InvalidToken, TokenBinding
+from greatseal.jose.compact import ALGORITHMS, b64url_encode
+from greatseal_dpop.proofs import BadProof, Proofs
+
+ALGS = f'algs="{" ".join(ALGORITHMS)}"'
+
+
+class InvalidDpopProof(BadRequest):
+    """The proof of a token request is missing or not good (RFC 9449 s5)."""
+
+    error = "invalid_dpop_proof"
+
+
+class UnprovenKey(InvalidToken):
+    """The proof at a resource is missing or not good (RFC 9449 s7.1)."""
+
+    error = "invalid_dpop_proof"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, scheme="DPoP")
+        self.headers["WWW-Authenticate"] += f", {ALGS}"
+
+
+class DpopFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a client."""
+
+    dpop_bound_access_tokens: bool = False
+    """Whether the client gets bound tokens alone (RFC 9449 s5.2)."""
+
+
+class Dpop(TokenBinding):
+    """Every client may send proofs; what they bind is worth nothing without one from then on."""
+
+    confirmation = "jkt"
+    scheme = "DPoP"
+    fields = DpopFields
+    request_headers = ("DPoP",)
+
+    def __init__(self, proofs: Proofs) -> None:
+        self._proofs = proofs
+
+    async def prove(self, request: ProvenRequest) -> Proof | None:
+        sent = request.call.header_values("DPoP")
+        if not sent:
+            return None
+        try:
+            jkt = await self._proofs.read(request.call, sent)
+        except BadProof as problem:
+            raise InvalidDpopProof(str(problem)) from None
+        # Other clients prove themselves at each refresh anyway, and may change the key (RFC 9449 s5).
+        return Proof(confirmation="jkt", value=jkt, refresh=request.client.token_endpoint_auth_method == "none")  # noqa: S105  # a method
+
+    def missing(self, client: Client) -> Problem | None:
+        if client.more.get("dpop_bound_access_tokens") is True:
+            return InvalidDpopProof("this client gets tokens that are bound to a key alone; send a DPoP proof")
+        return None
+
+    async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:  # noqa: ARG002  # the contract
+        try:
+            jkt = await self._proofs.read(call, call.header_values("DPoP"), ath=b64url_encode(sha256(text.encode()).digest()))
+        except BadProof as problem:
+            raise UnprovenKey(str(problem)) from None
+        if jkt != value:
+            raise InvalidToken("the access token is bound to another key", scheme=self.scheme)
+        return ()
+
+    def challenge(self) -> str:
+        return f"DPoP {ALGS}"

@@ -1,0 +1,310 @@
+"""Proofs, and the binding that reads them at the token endpoint and at resources. Over HTTP: tests/system/oidc."""
+
+import json
+from hashlib import sha256
+from types import SimpleNamespace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from greatseal.api.clients import Client, ClientMatch, ProvenRequest
+from greatseal.api.http import Parameters
+from greatseal.api.problems import Problem
+from greatseal.api.tokens import AccessToken
+from greatseal.jose.acceptance import spki_sha256
+from greatseal.jose.algorithms import ALGORITHMS
+from greatseal.jose.compact import b64url_encode, sign_compact
+from greatseal.jose.jwk import jwk_of, thumbprint_of
+from greatseal.testing import FakeClock
+from greatseal_dpop.binding import Dpop
+from greatseal_dpop.proofs import Proofs, normal
+
+ISSUER = "https://id.example"
+BASE = "https://backend.example:8443/idp"
+KEY = ec.generate_private_key(ec.SECP256R1())
+OTHER = ec.generate_private_key(ec.SECP256R1())
+JKT = thumbprint_of(KEY.public_key())
+TOKEN = "an-access-token"
+ATH = b64url_encode(sha256(TOKEN.encode()).digest())
+NOW = 1_562_262_616
+EXAMPLE = (  # RFC 9449 figure 2
+    "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5"
+    "IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsI"
+    "mh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0"
+    "x7NVY-FNyJK70nfbV37xRZT3Lg"
+)
+
+
+class Strikes:
+    """Remembers for as long as it is told."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.until = {}
+
+    def seen(self, kind, key, until):
+        again = self.until.get((kind, key), 0) >= self.clock.now()
+        self.until.setdefault((kind, key), until)
+        return again
+
+
+class BlockedKeys:
+    def __init__(self):
+        self.names = set()
+
+    async def find(self, name):
+        return SimpleNamespace(reason="leaked") if name in self.names else None
+
+
+@pytest.fixture
+def host():
+    clock = FakeClock(NOW * 1_000_000)
+    return SimpleNamespace(clock=clock, strikes=Strikes(clock), blocked_keys=BlockedKeys(), issuer=ISSUER, base_url=BASE)
+
+
+@pytest.fixture
+def binding(host):
+    return Dpop(Proofs(host))
+
+
+def claims(**changes):
+    whole = {"jti": "j1", "htm": "POST", "htu": f"{ISSUER}/token", "iat": NOW} | changes
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def proof(body=None, *, key=KEY, alg="ES256", **header):
+    """Signed by ``key``; a header of None is left out."""
+    whole = {"typ": "dpop+jwt", "alg": alg, "jwk": jwk_of(key.public_key())} | header
+    said = {name: value for name, value in whole.items() if value is not None}
+    payload = body if isinstance(body, bytes) else json.dumps(claims() if body is None else body).encode()
+    return sign_compact(said, payload, lambda message: ALGORITHMS[alg].sign(key, message))
+
+
+def call(*sent, method="POST", target="/token"):
+    return SimpleNamespace(method=method, url=BASE + target, header_values=lambda name: sent if name == "DPoP" else ())
+
+
+def client(method="client_secret_basic", **more):
+    return Client(client_id="c1", token_endpoint_auth_method=method, more=more)
+
+
+async def prove(binding, *sent, by=None, **about):
+    match = ClientMatch(client=by or client(), subject="c1")
+    return await binding.prove(ProvenRequest(call=call(*sent, **about), form=Parameters(()), match=match))
+
+
+async def check(binding, *sent, value=JKT, target="/userinfo", **about):
+    token = AccessToken(subject="ada", client_id="c1", scopes=frozenset(), expires_at=0, jti="t1", claims={"cnf": {"jkt": value}})
+    return await binding.check(call(*sent, method="GET", target=target, **about), TOKEN, token, value)
+
+
+def at_userinfo(**changes):
+    return claims(**{"htm": "GET", "htu": f"{ISSUER}/userinfo", "ath": ATH} | changes)
+
+
+async def test_the_example_of_the_rfc_proves_the_key_of_the_rfc(binding, host):
+    host.issuer = "https://server.example.com"
+
+    found = await prove(binding, EXAMPLE)
+
+    assert (found.confirmation, found.value) == ("jkt", "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
+
+
+@pytest.mark.parametrize(
+    ("alg", "key"),
+    [
+        ("ES256", KEY),
+        ("ES384", ec.generate_private_key(ec.SECP384R1())),
+        ("EdDSA", ed25519.Ed25519PrivateKey.generate()),
+        ("PS256", RSA := rsa.generate_private_key(65537, 2048)),
+        ("RS256", RSA),
+    ],
+)
+async def test_each_key_that_signs_is_proven_by_its_thumbprint(binding, alg, key):
+    found = await prove(binding, proof(key=key, alg=alg))
+
+    assert found.value == thumbprint_of(key.public_key())
+
+
+@pytest.mark.parametrize(("method", "bound"), [("none", True), ("client_secret_basic", False), ("private_key_jwt", False)])
+async def test_refresh_tokens_of_public_clients_alone_are_bound(binding, method, bound):
+    found = await prove(binding, proof(), by=client(method))
+
+    assert found.access
+    assert found.refresh is bound
+
+
+async def test_a_client_that_asks_for_bound_tokens_may_not_go_without(binding):
+    assert await prove(binding) is None
+
+    assert binding.missing(client()) is None
+    assert binding.missing(client(dpop_bound_access_tokens=False)) is None
+    assert binding.missing(client(dpop_bound_access_tokens=True)).error == "invalid_dpop_proof"
+
+
+PRIVATE = jwk_of(KEY.public_key()) | {"d": "AQ"}
+REFUSED = {
+    "no JWT": ("no-jwt", "no JWT"),
+    "no typ": (proof(typ=None), "typ"),
+    "another typ": (proof(typ="JWT"), "typ"),
+    "no jwk": (proof(jwk=None), "jwk"),
+    "a private jwk": (proof(jwk=PRIVATE), "private member d"),
+    "a shared secret": (proof(jwk={"kty": "oct", "k": "AQ"}), "private member k"),
+    "a key for encryption": (proof(jwk=jwk_of(KEY.public_key()) | {"use": "enc"}), "use is not sig"),
+    "a weak key": (proof(jwk={"kty": "RSA", "n": "AQ", "e": "AQAB"}), "not accepted"),
+    "the key of somebody else": (proof(jwk=jwk_of(OTHER.public_key())), "signature"),
+    "another alg": (proof(jwk=jwk_of(RSA.public_key())), "signature"),
+    "no signature": (f"{proof().rpartition('.')[0]}.", "signature"),
+    "claims that are no object": (proof(b"[]"), "claims"),
+    "a claim twice": (proof(b'{"jti":"a","jti":"b"}'), "claims"),
+    "another method": (proof(claims(htm="GET")), "htm is not POST"),
+    "a method in small letters": (proof(claims(htm="post")), "htm is not POST"),
+    "no method": (proof(claims(htm=None)), "htm"),
+    "another endpoint": (proof(claims(htu=f"{ISSUER}/par")), ISSUER),
+    "another host": (proof(claims(htu="https://evil.example/token")), ISSUER),
+    "no URL": (proof(claims(htu=None)), ISSUER),
+    "half a URL": (proof(claims(htu="/token")), ISSUER),
+    "a URL that is a number": (proof(claims(htu=1)), ISSUER),
+    "a typ that is a number": (proof(typ=1), "typ"),
+    "a jti that is a number": (proof(claims(jti=1)), "jti"),
+    "an iat beyond all years": (proof(claims(iat=1 << 40)), "iat is no NumericDate"),
+    "no iat": (proof(claims(iat=None)), "iat is missing"),
+    "an iat that is text": (proof(claims(iat=str(NOW))), "iat is no NumericDate"),
+    "an iat that is a boolean": (proof(claims(iat=True)), "iat is no NumericDate"),
+    "an old one": (proof(claims(iat=NOW - 61)), "iat differs by more than 60 s"),
+    "one of the future": (proof(claims(iat=NOW + 61)), "iat differs by more than 60 s"),
+    "an expired one": (proof(claims(exp=NOW)), "expired"),
+    "one that begins later": (proof(claims(nbf=NOW + 61)), "not valid yet"),
+    "no jti": (proof(claims(jti=None)), "jti"),
+    "an empty jti": (proof(claims(jti="")), "jti"),
+    "a long jti": (proof(claims(jti="j" * 257)), "jti"),
+}
+
+
+@pytest.mark.parametrize(("sent", "said"), REFUSED.values(), ids=list(REFUSED))
+async def test_a_proof_that_is_not_good_is_400_with_the_reason(binding, sent, said):
+    with pytest.raises(Problem, match=said) as refused:
+        await prove(binding, sent)
+
+    assert (refused.value.status, refused.value.error) == (400, "invalid_dpop_proof")
+
+
+async def test_two_proofs_are_refused(binding):
+    with pytest.raises(Problem, match="two DPoP headers"):
+        await prove(binding, proof(), proof(claims(jti="j2")))
+
+
+async def test_a_blocked_key_is_refused(binding, host):
+    host.blocked_keys.names.add(spki_sha256(KEY.public_key()))
+
+    with pytest.raises(Problem, match="blocked"):
+        await prove(binding, proof())
+    assert await prove(binding, proof(key=OTHER))
+
+
+@pytest.mark.parametrize("ago", [60, 10, -10, -60])
+async def test_a_clock_may_differ_by_a_minute_and_a_proof_is_good_once_for_as_long(binding, host, ago):
+    sent = proof(claims(iat=NOW - ago))
+    assert await prove(binding, sent)
+
+    host.clock.advance(60 - ago)
+
+    with pytest.raises(Problem, match="used before"):
+        await prove(binding, sent)
+    host.clock.advance(1)
+    with pytest.raises(Problem, match="iat differs"):
+        await prove(binding, sent)
+
+
+async def test_a_jti_is_of_its_key(binding):
+    assert await prove(binding, proof())
+    assert await prove(binding, proof(key=OTHER))
+
+    with pytest.raises(Problem, match="used before"):
+        await prove(binding, proof(claims(iat=NOW + 1)))
+
+
+async def test_a_proof_that_was_refused_is_not_used_up(binding):
+    with pytest.raises(Problem, match="htm"):
+        await prove(binding, proof(), method="GET")
+
+    assert await prove(binding, proof())
+
+
+@pytest.mark.parametrize(
+    ("htu", "target"),
+    [
+        (f"{ISSUER}/token", "/token"),
+        (f"{BASE}/token", "/token"),
+        ("HTTPS://ID.example:443/token", "/token?x=1"),
+        (f"{ISSUER}/token?x=1#y", "/token"),
+        (f"{ISSUER}/a%2fb%7Ec", "/a%2Fb~c"),
+    ],
+)
+async def test_a_url_may_be_spelt_in_every_way_that_means_it(binding, htu, target):
+    assert await prove(binding, proof(claims(htu=htu)), target=target)
+
+
+@pytest.mark.parametrize(
+    ("url", "spelt"),
+    [
+        ("https://id.example", "https://id.example/"),
+        ("https://id.example:", "https://id.example/"),
+        ("http://[::1]:80/a", "http://[::1]/a"),
+        ("http://id.example:443/a", "http://id.example:443/a"),
+        ("https://id.example/A/../a", "https://id.example/A/../a"),
+        ("https://user@id.example/a", "https://user@id.example/a"),
+        ("https://id.example::443/a", None),
+        ("ftp://id.example/a", None),
+        ("https://id.example/a\n", None),
+        ("", None),
+    ],
+)
+def test_urls_are_compared_in_one_spelling(url, spelt):
+    assert normal(url) == spelt
+
+
+# ---- At a resource
+
+
+async def test_a_bound_token_goes_with_a_proof_of_its_own(binding):
+    assert await check(binding, proof(at_userinfo())) == ()
+
+
+UNPROVEN = {
+    "nothing": ((), "no DPoP header"),
+    "no ath": ((proof(at_userinfo(ath=None)),), "ath"),
+    "the ath of another token": ((proof(at_userinfo(ath=b64url_encode(sha256(b"other").digest()))),), "ath"),
+    "another method": ((proof(at_userinfo(htm="POST")),), "htm is not GET"),
+    "another endpoint": ((proof(at_userinfo(htu=f"{ISSUER}/token")),), "htu"),
+    "an odd escape": ((proof(b'{"a":"\\x"}'),), "claims"),
+}
+
+
+@pytest.mark.parametrize(("sent", "said"), UNPROVEN.values(), ids=list(UNPROVEN))
+async def test_a_proof_that_is_not_good_is_401_with_a_challenge(binding, sent, said):
+    with pytest.raises(Problem, match=said) as refused:
+        await check(binding, *sent)
+
+    challenge = refused.value.headers["WWW-Authenticate"]
+    assert (refused.value.status, refused.value.error) == (401, "invalid_dpop_proof")
+    assert challenge.startswith('DPoP error="invalid_dpop_proof", error_description="')
+    assert challenge.endswith(f', algs="{" ".join(ALGORITHMS)}"')
+    assert challenge.count('"') == 6
+    assert "\\" not in challenge
+
+
+async def test_the_key_of_somebody_else_is_an_invalid_token(binding):
+    with pytest.raises(Problem, match="another key") as refused:
+        await check(binding, proof(at_userinfo(), key=OTHER))
+
+    assert (refused.value.status, refused.value.error) == (401, "invalid_token")
+    assert refused.value.headers["WWW-Authenticate"].startswith('DPoP error="invalid_token"')
+
+
+async def test_a_proof_is_good_for_one_call(binding):
+    sent = proof(at_userinfo())
+    await check(binding, sent)
+
+    with pytest.raises(Problem, match="used before"):
+        await check(binding, sent)
