@@ -11,12 +11,13 @@ import msgspec
 
 from greatseal import hookimpl
 from greatseal.api.declarations import Secret
-from greatseal.api.directory import Directory, DirectoryUnavailable, Group, Tier, User
+from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
 from greatseal.api.identity import (
     AccessDenied,
     Attempted,
     Authenticated,
     Authenticator,
+    ChangeRefused,
     Denied,
     LoginContext,
     LoginOption,
@@ -36,6 +37,8 @@ __all__ = ["PEOPLE", "People", "PeopleDesk", "people_of"]
 
 PEOPLE = "from greatseal.testing.people import Plugin\n"
 REALM = "LOCALHOST"
+LEAST = 8
+"""Characters of a new password."""
 
 
 class People:
@@ -155,8 +158,13 @@ class _CodeAuthenticator(_Part, Authenticator[PasswordAndCode]):
 
 
 class _Changer(_Part, PasswordChanger):
-    async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated:
+    async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:
+        if self.people.passwords.get(username) != old.value:
+            raise Denied("the old password of people is wrong")
+        if len(new.value) < LEAST:
+            return ChangeRefused(messages=(f"at least {LEAST} characters", "choose a longer one"))
         self.people.passwords[username] = new.value
+        self.people.change(username, state=AccountState())
         return Authenticated(username=username, realm=REALM, amr=("pwd",))
 
 

@@ -11,9 +11,12 @@ from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.par import ParEndpoint
 from greatseal_idp.authorize.parts import Parts
 from greatseal_idp.pages.account import AccountPage
+from greatseal_idp.pages.change_password import ChangePasswordPage
+from greatseal_idp.pages.errands import Errands
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.login import LoginPages
 from greatseal_idp.sessions.parts import Sessions
+from greatseal_idp.sessions.return_to import default_return_to
 
 SWEEP_SECONDS = 600.0
 
@@ -42,9 +45,9 @@ class Front:
         self._authorize = authorize
         self._par = ParEndpoint(provider, authorize)
         self._consent = ConsentEndpoint(provider, authorize, forms, provider.sessions.origin)
-        self._login = LoginPages(
-            host, login=provider.login, clients=provider.clients, pages=provider.pages, forms=forms, authorize=authorize
-        )
+        errands = Errands(provider.clients, authorize, default=default_return_to(host.issuer))
+        self._login = LoginPages(host, login=provider.login, pages=provider.pages, forms=forms, errands=errands)
+        self._change = ChangePasswordPage(host, login=provider.sessions.login, pages=provider.pages, forms=forms, errands=errands)
         self._account = AccountPage(
             login=provider.login,
             directories=provider.directories,
@@ -57,7 +60,7 @@ class Front:
 
     def routes(self) -> list[Route]:
         """Every route of a person's way."""
-        parts = (self._authorize, self._par, self._consent, self._login, self._account)
+        parts = (self._authorize, self._par, self._consent, self._login, self._change, self._account)
         return [route for part in parts for route in part.routes()]
 
     def jobs(self) -> list[Job]:

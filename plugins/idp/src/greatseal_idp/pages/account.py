@@ -13,7 +13,7 @@ from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.rbac import Roles
-from greatseal_idp.sessions.return_to import ACCOUNT
+from greatseal_idp.sessions.return_to import ACCOUNT, SIGN_IN
 
 WITHDRAW = f"{ACCOUNT}/withdraw"
 SHOWN = 100
@@ -60,7 +60,7 @@ class AccountPage:
     async def show(self, call: Call) -> Reply:
         session = await self._login.session(call)
         if session is None:
-            return self._pages.see_other(f"/ui/auth/login?return_to={quote(self._pages.prefix + ACCOUNT, safe='')}", status=302)
+            return self._pages.see_other(f"{SIGN_IN}?return_to={quote(self._pages.prefix + ACCOUNT, safe='')}", status=302)
         try:
             return await self._show(call, session)
         except Problem as problem:

@@ -3,9 +3,6 @@
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
-from greatseal.api.clients import Client, Clients
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import (
@@ -26,14 +23,14 @@ from greatseal.api.identity import (
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
-from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.errands import Errand, Errands
 from greatseal_idp.pages.forms import Forms, Headers
-from greatseal_idp.pages.render import Pages, form_sources
+from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.steps import STEP, Steps
 from greatseal_idp.sessions.options import link_options
-from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
+from greatseal_idp.sessions.return_to import SIGN_IN
 
 WRONG = "The user name or the password is wrong."
 WRONG_CODE = "The code is wrong, or it was used before."
@@ -41,38 +38,28 @@ OVER = "That took too long. Please sign in again."
 STALE = "This page was open for too long, or cookies are switched off. Please try again."
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """What somebody signs in for: where they return to, and the authorization request with its client that waits there."""
-
-    return_to: str
-    request: AuthorizationRequest | None
-    client: Client | None
-
-
 class LoginPages:
     """``/login`` and ``/ui/auth/login``."""
 
-    def __init__(self, host: Host, *, login: Login, clients: Clients, pages: Pages, forms: Forms, authorize: AuthorizeEndpoint) -> None:
+    def __init__(self, host: Host, *, login: Login, pages: Pages, forms: Forms, errands: Errands) -> None:
         self._host = host
         self._login = login
-        self._clients = clients
         self._pages = pages
         self._forms = forms
-        self._authorize = authorize
+        self._errands = errands
         self._steps = Steps(host)
-        self._default = default_return_to(host.issuer)
 
     def routes(self) -> list[Route]:
         anybody = Handler("this is where a session begins")
         return [
             Route("GET", "/login", self.entrance, style="page", summary="Redirects to the sign-in page."),
             Route("POST", "/login", self.sign_in, style="page", auth=anybody, content_types=(FORM,), summary="Sign in with a form."),
-            Route("GET", "/ui/auth/login", self.show, style="page", auth=anybody, summary="The sign-in page."),
+            Route("GET", SIGN_IN, self.show, style="page", auth=anybody, summary="The sign-in page."),
         ]
 
     async def entrance(self, call: Call) -> Reply:
         query = call.url.partition("?")[2]
-        return self._pages.see_other("/ui/auth/login" + (f"?{query}" if query else ""), status=302)
+        return self._pages.see_other(SIGN_IN + (f"?{query}" if query else ""), status=302)
 
     async def show(self, call: Call) -> Reply:
         try:
@@ -158,37 +145,33 @@ class LoginPages:
     ) -> Reply:
         """The page of the second step."""
         token, own = self._forms.token(call)
-        common = self._common(await self._asked(form), token, message)
-        return self._pages.page("code", status=status, headers=(*own, *headers), username=typed.username, step=step, **common)
+        errand = await self._errands.of(form.get("return_to"))
+        return self._pages.page(
+            "code",
+            status=status,
+            headers=(*own, *headers),
+            username=typed.username,
+            step=step,
+            **self._common(errand, token, message),
+        )
 
     async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
         token, own = self._forms.token(call)
-        asked = await self._asked(form)
-        context = LoginContext(call=call, remote=call.remote, client_id=asked.client.client_id if asked.client is not None else None)
+        errand = await self._errands.of(form.get("return_to"))
+        context = LoginContext(call=call, remote=call.remote, client_id=errand.client.client_id if errand.client is not None else None)
         return self._pages.page(
             "login",
             status=status,
             headers=(*own, *headers),
-            username=_username(form, asked.request),
+            username=_username(form, errand.request),
             options=await link_options(self._host, context),
-            **self._common(asked, token, message),
+            **self._common(errand, token, message),
         )
 
-    async def _asked(self, form: Parameters) -> _Asked:
-        return_to = safe_return_to(form.get("return_to"), default=self._default)
-        request = await self._authorize.waiting_at(return_to)
-        return _Asked(return_to, request, await self._clients.get(request.to.client_id) if request is not None else None)
-
-    def _common(self, asked: _Asked, form_token: str, message: str | None) -> dict[str, Any]:
+    def _common(self, errand: Errand, form_token: str, message: str | None) -> dict[str, Any]:
         """What both steps show."""
-        client = asked.client
-        return {
-            "form_targets": form_sources(asked.request.to.redirect_uri) if asked.request is not None else (),
-            "form_token": form_token,
-            "client_name": (client.client_name or client.client_id) if client is not None else None,
-            "return_to": asked.return_to if asked.return_to != self._default else None,
-            "problem": message,
-        }
+        return_to = errand.return_to if errand.return_to != self._errands.default else None
+        return {"form_token": form_token, "return_to": return_to, "problem": message, **errand.shown}
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
@@ -17,6 +18,7 @@ from greatseal.api.identity import (
     Attempted,
     Authenticated,
     Authenticator,
+    ChangeRefused,
     Completed,
     Credential,
     Denied,
@@ -44,7 +46,7 @@ from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.places import Places, key_of
-from greatseal_idp.sessions.return_to import default_return_to, safe_return_to
+from greatseal_idp.sessions.return_to import CHANGE, default_return_to, safe_return_to
 from greatseal_idp.sessions.store import SECOND, NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
 
@@ -120,11 +122,25 @@ class LoginImpl:
         next_ = self.return_to(return_to)
         ticket = ExpiredTicket(username=expired.username, realm=expired.realm, changer=expired.changer, return_to=next_)
         query = urlencode({"username": expired.username, "next": next_}, quote_via=quote)
-        where = f"{urlsplit(self._host.issuer).path}/login/change-password?{query}"
+        where = f"{urlsplit(self._host.issuer).path}{CHANGE}?{query}"
         return Reply(status=303, headers=(("Location", where), await self._tickets.set(ticket)))
 
     async def ticket(self, call: Call) -> ExpiredTicket | None:
         return await self._tickets.of(call)
+
+    async def change(self, call: Call, ticket: ExpiredTicket, old: Secret, new: Secret) -> Authenticated | ChangeRefused:
+        """Change an expired password, under the limits of a sign-in. Raises Denied, RateLimited, Unavailable."""
+        changer = self._host.components(PasswordChanger)[ticket.changer]
+        context = LoginContext(call=call, remote=call.remote)
+        await self.limits.address(call.remote)
+        key = key_of(ticket.username)
+        known = await self.places.is_known(call, key)
+        async with self._told(ticket.username, call.remote), self.limits.user(key, known=known) as succeeded:
+            changed = await reached(changer.change(ticket.username, old, new, context))
+            succeeded()
+        if isinstance(changed, Authenticated):
+            await self._host.audit_log(AuditEvent(event_type="password_changed", service="idp", sub=changed.subject))
+        return changed
 
     async def session(self, call: Call) -> SessionView | None:
         stored = await self._store.of(call)

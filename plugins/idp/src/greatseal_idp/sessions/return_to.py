@@ -5,6 +5,10 @@ from urllib.parse import unquote, urlsplit
 
 ACCOUNT = "/account"
 """The path of the account page."""
+SIGN_IN = "/ui/auth/login"
+"""The path of the sign-in page."""
+CHANGE = "/login/change-password"
+"""The path of the page for a password that has expired."""
 _URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")
 
 

@@ -1,0 +1,137 @@
+"""The page on which a person whose password has expired chooses a new one (ruling R114)."""
+
+from http import HTTPStatus
+from urllib.parse import quote
+
+from greatseal.api.declarations import Secret
+from greatseal.api.http import Call, Handler, Parameters, Reply, Route
+from greatseal.api.identity import (
+    AccessDenied,
+    ChangeRefused,
+    Denied,
+    ExpiredTicket,
+    FactorRequired,
+    LoggedIn,
+    PasswordChanger,
+    PasswordExpired,
+)
+from greatseal.api.problems import BadRequest, Problem, RateLimited
+from greatseal.host import Host
+from greatseal.http.csrf import FORM, ForeignOrigin
+from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.errands import Errands
+from greatseal_idp.pages.forms import Forms, Headers
+from greatseal_idp.pages.render import Pages
+from greatseal_idp.sessions.login import LoginImpl
+from greatseal_idp.sessions.return_to import CHANGE, SIGN_IN
+
+WRONG = "The old password is wrong."
+STALE = "This page was open for too long, or cookies are switched off. Please try again."
+
+
+class ChangePasswordPage:
+    """``/login/change-password``, for who has the ticket of a sign-in with the old password."""
+
+    def __init__(self, host: Host, *, login: LoginImpl, pages: Pages, forms: Forms, errands: Errands) -> None:
+        self._host = host
+        self._login = login
+        self._pages = pages
+        self._forms = forms
+        self._errands = errands
+
+    def routes(self) -> list[Route]:
+        """None where nobody can change a password."""
+        if not self._host.components(PasswordChanger):
+            return []
+        ticket = Handler("the ticket of a sign-in with the old password says who may")
+        return [
+            Route("GET", CHANGE, self.show, style="page", auth=ticket, summary="The page for a password that has expired."),
+            Route(
+                "POST",
+                CHANGE,
+                self.change,
+                style="page",
+                auth=ticket,
+                content_types=(FORM,),
+                summary="Change an expired password and sign in with the new one.",
+            ),
+        ]
+
+    async def show(self, call: Call) -> Reply:
+        try:
+            ticket = await self._ticket(call)
+            return self._to_sign_in(call.query.get("next")) if ticket is None else await self._page(call, ticket)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+
+    async def change(self, call: Call) -> Reply:
+        form = await read_form(call)
+        try:
+            ticket = await self._ticket(call)
+            return self._to_sign_in(form.get("next")) if ticket is None else await self._changed(call, form, ticket)
+        except Problem as problem:
+            return self._pages.refusal(call, problem)
+
+    async def _ticket(self, call: Call) -> ExpiredTicket | None:
+        ticket = await self._login.ticket(call)
+        return ticket if ticket is not None and ticket.changer in self._host.components(PasswordChanger) else None
+
+    async def _changed(self, call: Call, form: Parameters, ticket: ExpiredTicket) -> Reply:
+        try:
+            self._forms.check(call, form)
+            return await self._change(call, form, ticket)
+        except ForeignOrigin as problem:
+            return await self._again(call, ticket, problem, STALE)
+        except Denied as problem:
+            return await self._again(call, ticket, problem, WRONG)
+        except (AccessDenied, RateLimited, BadRequest) as problem:
+            return await self._again(call, ticket, problem, problem.detail or HTTPStatus(problem.status).phrase)
+
+    async def _change(self, call: Call, form: Parameters, ticket: ExpiredTicket) -> Reply:
+        old, new = _typed(form)
+        changed = await self._login.change(call, ticket, old, new)
+        if isinstance(changed, ChangeRefused):
+            return await self._page(call, ticket, changed.messages or ("the new password was refused",), status=400)
+        completed = await self._login.complete(call, changed, ticket.return_to)
+        match completed:
+            case LoggedIn():
+                return Reply(status=303, headers=(("Location", completed.return_to), *completed.headers))
+            case PasswordExpired():
+                return await self._login.expired(call, completed, ticket.return_to)
+            case FactorRequired():
+                return self._to_sign_in(ticket.return_to, completed.headers)
+
+    async def _again(self, call: Call, ticket: ExpiredTicket, problem: Problem, message: str) -> Reply:
+        return await self._page(call, ticket, (message,), status=problem.status, headers=tuple(problem.headers.items()))
+
+    async def _page(
+        self, call: Call, ticket: ExpiredTicket, problems: tuple[str, ...] = (), *, status: int = 200, headers: Headers = ()
+    ) -> Reply:
+        token, own = self._forms.token(call)
+        errand = await self._errands.of(ticket.return_to)
+        return self._pages.page(
+            "change_password",
+            status=status,
+            headers=(*own, *headers),
+            form_token=token,
+            action=CHANGE,
+            username=ticket.username,
+            next=errand.return_to,
+            problems=problems,
+            **errand.shown,
+        )
+
+    def _to_sign_in(self, return_to: str | None, headers: Headers = ()) -> Reply:
+        query = "" if return_to is None else f"?return_to={quote(return_to, safe='')}"
+        return self._pages.see_other(SIGN_IN + query, headers=headers)
+
+
+def _typed(form: Parameters) -> tuple[Secret, Secret]:
+    old, new = form.get("old_password"), form.get("new_password")
+    if old is None or new is None:
+        raise BadRequest("enter the old password and the new one")
+    if form.get("new_password_again", new) != new:
+        raise BadRequest("the new password and its repetition differ")
+    if new == old:
+        raise BadRequest("the new password is the old one; choose another")
+    return Secret(old), Secret(new)
