@@ -30,7 +30,7 @@ EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """One folder for each plugin of the project, under its feature id. Examples stand elsewhere: they are no part of the product."""
 TESTING = (
-    "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys",
+    "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys", ".ctl",
     ".dns", ".distributions", ".nodes",
 )  # fmt: skip
 """The modules of the testing kit that are for plugin authors."""

@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 
 PUBLIC = {"api", "der", "host", "faults", "net", "jose"}
-PUBLIC_MODULES = ("db.tables", "http.cookies", "http.csrf")
+PUBLIC_MODULES = ("ctl.base", "db.tables", "http.cookies", "http.csrf")
 """What a plugin may import of greatseal, with ``greatseal`` itself; it follows the version."""
 
 

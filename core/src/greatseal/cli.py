@@ -40,23 +40,14 @@ class _Commands(click.Group):
             from greatseal.keys.command import keys
 
             return keys
-        own = super().get_command(ctx, cmd_name)
-        return own or {command.name: command for command in _plugin_commands()}.get(cmd_name)
+        from greatseal.kernel.commands import plugin_commands
+
+        return super().get_command(ctx, cmd_name) or plugin_commands(ctx, "commands").get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({"ctl", "keys", *super().list_commands(ctx), *(command.name or "" for command in _plugin_commands())})
+        from greatseal.kernel.commands import plugin_commands
 
-
-def _plugin_commands() -> list[click.Command]:
-    from greatseal.kernel.hooks import Hooks
-    from greatseal.kernel.loading import installed, load
-
-    hooks = Hooks()
-    loaded, problems = load([name for name, points in installed().items() if len(points) == 1])
-    problems += [problem for plugin in loaded if (problem := hooks.register(plugin))]
-    for problem in problems:
-        click.echo(f"greatseal: {problem}", err=True)
-    return [command for feature in hooks.instances for command in hooks.collect(feature, "commands")]
+        return sorted({"ctl", "keys", *super().list_commands(ctx), *plugin_commands(ctx, "commands")})
 
 
 def one_line_each(fn: Callable[P, None]) -> Callable[P, None]:

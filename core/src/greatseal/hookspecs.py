@@ -47,10 +47,10 @@ hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "directories", "discovery", "extensions",
-    "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans", "log_backends",
-    "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "selectors", "services",
-    "settings", "start_page", "token_bindings", "verify", "welcome",
+    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "ctl", "directories", "discovery",
+    "extensions", "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
+    "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "selectors",
+    "services", "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -79,7 +79,15 @@ def audit_events() -> "Sequence[EventType]":
 
 @hookspec
 def commands() -> "Sequence[click.Command]":
-    """Commands shown beside those of the kernel. Called without a configuration."""
+    """Commands shown beside those of the kernel. Called without a configuration, for every installed plugin."""
+
+
+@hookspec
+def ctl() -> "Sequence[click.Command]":
+    """Commands of ``greatseal ctl``, made with :mod:`greatseal.ctl.base`: the plugin's part of the admin API of a running service.
+
+    Called without a configuration, for every installed plugin. Import them in the hook: a service has no use for them.
+    """
 
 
 # ---- Assembly: services first, then components

@@ -1,6 +1,5 @@
 """``greatseal ctl``: the admin API on the command line, as tables for people and as JSON for programs."""
 
-from greatseal.ctl import clients, resources
-from greatseal.ctl.base import ctl
+from greatseal.ctl.session import ctl
 
-__all__ = ["clients", "ctl", "resources"]
+__all__ = ["ctl"]

@@ -1,8 +1,16 @@
-"""The group ``greatseal ctl``, what its commands share, and the commands of the session."""
+"""For commands of ``greatseal ctl``, the hook ``ctl``: the admin API with the session of whoever is signed in, and its output.
+
+.. code-block:: python
+
+    @command(None, "weather")
+    @click.argument("place")
+    def weather(admin: Admin, place: str) -> None:
+        \"\"\"Show the weather.\"\"\"
+        admin.output.record(admin.ask("GET", "weather", place))     # GET /api/admin/weather/<place>
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import wraps
 from itertools import chain, islice
 from pathlib import Path
@@ -10,8 +18,10 @@ from typing import Any, Concatenate, ParamSpec
 
 import click
 
-from greatseal.ctl.client import COOKIE, LOGIN, CtlProblem, Server, SessionFile, StoredSession
+from greatseal.ctl.client import LOGIN, CtlProblem, Server, SessionFile
 from greatseal.ctl.tables import Output, printable
+
+__all__ = ["YES", "Admin", "CtlProblem", "command", "confirm", "secret_of"]
 
 P = ParamSpec("P")
 DEFAULT_SERVER = "http://localhost:8080"
@@ -58,9 +68,9 @@ class Admin:
 
 
 def command(
-    group: click.Group, name: str, *, leading_dash: bool = False
+    group: click.Group | None, name: str, *, leading_dash: bool = False
 ) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
-    """Register a command of ``group`` that takes the Admin first, knows --json, and ends with one line for each problem.
+    """Make a command, of ``group`` where it is not None, that takes the Admin first, knows --json, and says a CtlProblem in one line.
 
     ``leading_dash``: its argument may begin with ``-``, as one kid in 64 does.
     """
@@ -76,7 +86,10 @@ def command(
                 click.echo(f"greatseal: {printable(str(problem))}", err=True)
                 sys.exit(problem.code)
 
-        return group.command(name, context_settings={"ignore_unknown_options": leading_dash})(JSON(run))
+        made = click.command(name, context_settings={"ignore_unknown_options": leading_dash})(JSON(run))
+        if group is not None:
+            group.add_command(made)
+        return made
 
     return register
 
@@ -95,65 +108,6 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a person at a terminal; a program has to know what it does."""
     if not yes and sys.stdin.isatty() and not click.confirm(question):
         raise CtlProblem("nothing was changed")
-
-
-@click.group()
-@click.option("--server", envvar="GREATSEAL_SERVER", metavar="URL", help="The issuer's URL, or unix:/path; else the one signed in to.")
-@click.option("--ca-file", type=click.Path(path_type=Path, dir_okay=False), help="PEM certificates to trust instead of the system's.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-@click.pass_context
-def ctl(context: click.Context, server: str | None, ca_file: Path | None, as_json: bool) -> None:
-    """Administer a running identity provider: sign in once, then look and change.
-
-    The session is kept in $GREATSEAL_SESSION, else in ~/.config/greatseal/session.json, readable by you alone.
-    """
-    context.obj = Admin(server, ca_file)
-    context.obj.output.json = as_json
-
-
-# ---- The session
-
-
-@command(ctl, "login")
-@click.argument("username", required=False)
-@click.option("--password-file", metavar="FILE", help="Read the password from the first line of a file; - is standard input.")
-def login(admin: Admin, username: str | None, password_file: str | None) -> None:
-    """Sign in with name and password; the password is asked for."""
-    server = admin.anonymous()
-    if not server.is_private:
-        raise CtlProblem(f"{server.url}: a password is not sent over plain http; use https://", code=2)
-    if username is None:
-        username = click.prompt("Username", err=True)
-    password = secret_of(password_file) if password_file else click.prompt("Password", hide_input=True, err=True)
-    answer = server.ask("POST", "api", "auth", "login", body={"username": username, "password": password})
-    pair = next(((name, value) for name, value in answer.cookies.items() if name.endswith(COOKIE)), None)
-    if pair is None:
-        raise CtlProblem(f"{server.url} gave no session")
-    cookie = "=".join(pair)
-    try:
-        admin.file.write(StoredSession(server=server.url, cookie=cookie, username=username))
-    except CtlProblem:
-        # A session that nobody holds would live on there until it expires.
-        with suppress(CtlProblem):
-            Server(server.url, cookie=cookie, ca_file=admin.ca_file).ask("POST", "api", "auth", "logout")
-        raise
-    admin.output.done(f"signed in to {server.url} as {printable(answer.value['sub'])}", answer.value)
-
-
-@command(ctl, "logout")
-def logout(admin: Admin) -> None:
-    """End the session, here and on the server."""
-    try:
-        admin.server().ask("POST", "api", "auth", "logout")
-    finally:
-        admin.file.remove()
-    admin.output.done("signed out")
-
-
-@command(ctl, "whoami")
-def whoami(admin: Admin) -> None:
-    """Who is signed in, and what they may do."""
-    admin.output.record(admin.server().ask("GET", "api", "auth", "me").value)
 
 
 def secret_of(file: str) -> str:

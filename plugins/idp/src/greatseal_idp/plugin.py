@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod, ClientField
@@ -27,6 +27,9 @@ from greatseal_idp.sessions.return_to import ACCOUNT
 from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
 from greatseal_idp.token import events
+
+if TYPE_CHECKING:
+    import click
 
 
 class Plugin:
@@ -58,6 +61,12 @@ class Plugin:
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
         return [SCHEMA]
+
+    @hookimpl
+    def ctl(self) -> "Sequence[click.Command]":
+        from greatseal_idp.ctl import COMMANDS
+
+        return COMMANDS
 
     @hookimpl
     def audit_events(self) -> Sequence[EventType]:

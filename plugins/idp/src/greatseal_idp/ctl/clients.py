@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from greatseal.ctl.base import YES, Admin, command, confirm, ctl, secret_of
-from greatseal.ctl.client import CtlProblem
+from greatseal.ctl.base import YES, Admin, CtlProblem, command, confirm, secret_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +20,7 @@ STRICT = {"Prefer": "handling=strict"}
 """A misspelt field is refused, and nothing is done; a server would ignore it else (RFC 7240 s4.4, RFC 7591 s2)."""
 
 
-@ctl.group()
+@click.group()
 def clients() -> None:
     """OAuth clients."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from greatseal.ctl.base import YES, Admin, command, confirm, ctl, secret_of
+from greatseal.ctl.base import YES, Admin, command, confirm, secret_of
 
 LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 
@@ -12,7 +12,7 @@ LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_de
 # ---- Keys
 
 
-@ctl.group()
+@click.group()
 def keys() -> None:
     """Signing keys."""
 
@@ -41,7 +41,7 @@ def revoke_key(admin: Admin, kid: str, yes: bool) -> None:
     admin.output.done(f"key {kid} is revoked")
 
 
-@ctl.group("cluster-key")
+@click.group("cluster-key")
 def cluster_key() -> None:
     """The key that seals all private keys and secrets."""
 
@@ -63,13 +63,13 @@ def rotate_cluster_key(admin: Admin, key_file: str | None) -> None:
 # ---- Nodes and refresh families
 
 
-@command(ctl, "nodes")
+@command(None, "nodes")
 def list_nodes(admin: Admin) -> None:
     """List the nodes of the cluster."""
     admin.output.rows(admin.listed("nodes"), ("node_id", "status", "address", "version", "last_seen", "started_at"), "no nodes")
 
 
-@ctl.group()
+@click.group()
 def families() -> None:
     """Refresh token families: what applications may do while people are away."""
 
@@ -97,7 +97,7 @@ def revoke_family(admin: Admin, family_id: str, yes: bool) -> None:
 # ---- People
 
 
-@ctl.group("users")
+@click.group("users")
 def people() -> None:
     """People, to be read; `greatseal users` changes the users file."""
 
@@ -115,7 +115,7 @@ def show_user(admin: Admin, username: str) -> None:
     admin.output.record(admin.ask("GET", "users", username))
 
 
-@ctl.group()
+@click.group()
 def groups() -> None:
     """Groups of people, to be read."""
 
@@ -136,7 +136,7 @@ def show_group(admin: Admin, name: str) -> None:
 # ---- Scopes
 
 
-@ctl.group()
+@click.group()
 def scopes() -> None:
     """Scope definitions."""
 
@@ -172,7 +172,7 @@ def delete_scope(admin: Admin, name: str, yes: bool) -> None:
 # ---- Audit
 
 
-@command(ctl, "audit")
+@command(None, "audit")
 @click.option("--type", "event_type", help="Events of this type alone, for example login_failure.")
 @click.option("--sub", help="Events of this subject alone.")
 @LIMIT

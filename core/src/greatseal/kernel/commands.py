@@ -1,0 +1,43 @@
+"""Commands that installed plugins bring, enabled or not: nothing is configured yet."""
+
+from typing import Literal
+
+import click
+
+from greatseal.kernel.hooks import Hooks
+from greatseal.kernel.loading import installed, load
+
+__all__ = ["plugin_commands"]
+
+
+def plugin_commands(context: click.Context, hook: Literal["commands", "ctl"]) -> dict[str, click.Command]:
+    """The commands of one hook, by name, looked up once in an invocation.
+
+    What is wrong with a plugin is said on stderr and does not keep the others from working.
+    """
+    found: dict[str, click.Command] | None = context.meta.get(hook)
+    if found is None:
+        found = context.meta[hook] = _collected(hook)
+    return found
+
+
+def _collected(hook: str) -> dict[str, click.Command]:
+    hooks, found, owners = Hooks(), dict[str, click.Command](), dict[str, str]()
+    loaded, problems = load(sorted(name for name, points in installed().items() if len(points) == 1))
+    problems += [problem for plugin in loaded if (problem := hooks.register(plugin))]
+    for feature in hooks.instances:
+        try:
+            commands = hooks.collect(feature, hook)
+        except Exception as error:  # noqa: BLE001  # whatever a third party's hook raises must name its plugin
+            problems.append(f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}")
+            continue
+        for command in commands:
+            if not isinstance(command, click.Command) or not command.name:
+                problems.append(f"plugin {feature!r}: hook {hook} returned {type(command).__name__}, which is no click.Command with a name")
+            elif command.name in found:
+                problems.append(f"the command {command.name!r} comes from plugin {owners[command.name]!r} and from plugin {feature!r}")
+            else:
+                found[command.name], owners[command.name] = command, feature
+    for problem in problems:
+        click.echo(f"greatseal: {problem}", err=True)
+    return found
