@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from greatseal.api.directory import Directory
     from greatseal.api.http import AuthScheme, Discovery, Route
     from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
-    from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+    from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
     from greatseal.api.log import LogBackend
     from greatseal.api.pages import StartPart
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
-    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_fields", "client_resolvers", "commands", "credential_stores", "ctl", "directories", "discovery",
-    "extensions", "finalize_checks", "grant_checks", "grants", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
+    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims", "client_auth_methods",
+    "client_fields", "client_resolvers", "commands", "credential_stores", "ctl", "directories", "discovery", "extensions",
+    "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
     "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "selectors",
     "services", "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
@@ -179,6 +179,11 @@ def grant_checks(host: "Host") -> "Sequence[GrantCheck]":
 @hookspec
 def scopes() -> "Sequence[ScopeDefinition]":
     """System scopes that the plugin brings: made at the first start, and not to be edited or deleted."""
+
+
+@hookspec
+def identifier_types(host: "Host") -> "Sequence[IdentifierType]":
+    """Types of identifiers besides dns, ip and email, keyed by ``type``; read by acme for orders and by ca for requests and names."""
 
 
 @hookspec

@@ -14,7 +14,7 @@ from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
-from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
 from greatseal.api.problems import StartProblem
@@ -228,6 +228,18 @@ COMPONENTS = {
         return [Scheme()]
         """,
     ),
+    "identifier_types": (
+        IdentifierType,
+        "sample",
+        """
+        class Sample(IdentifierType):
+            type = "sample"
+            def canonical(self, value): return value
+            def general_name(self, value): ...
+            def of(self, name): return None
+        return [Sample()]
+        """,
+    ),
     "challenge_validators": (
         ChallengeValidator,
         "sample-01",
@@ -275,8 +287,8 @@ COMPONENTS = {
         """
         class Sample(Issuer):
             issue_as = "sample"
-            async def compose(self, request, names): ...
-            def prepare(self, tx, draft): ...
+            def bounds(self, ca_id): ...
+            def frame(self, request): ...
             async def issue(self, prepared): ...
             async def settle(self, prepared): ...
         return [Sample()]

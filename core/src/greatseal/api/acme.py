@@ -13,7 +13,8 @@ from greatseal.api.store import Tx
 
 
 class Identifier(msgspec.Struct, frozen=True, order=True):
-    """What an order names (RFC 8555 s9.7.7): ``type`` is ``dns``, ``ip`` or ``email``; ``value`` is in canonical form."""
+    """What an order names (RFC 8555 s9.7.7): ``type`` is ``dns``, ``ip``, ``email`` or one that a plugin brings
+    (:class:`~greatseal.api.issuance.IdentifierType`); ``value`` is in its canonical form."""
 
     type: str
     value: str

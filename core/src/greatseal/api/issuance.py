@@ -25,6 +25,34 @@ S = TypeVar("S", bound=msgspec.Struct)
 FinalizePhase = Literal["authorize", "csr", "policy"]
 
 
+class IdentifierType(ABC):
+    """A type of identifier that orders may name (RFC 8555 s9.7.7), from what a client writes to the name in the certificate.
+
+    The certificate authority brings ``dns``, ``ip`` and ``email``. An order takes a type that some challenge validator can prove; a request
+    (CSR) must hold the name of each identifier of the order, and no other that a type knows.
+    """
+
+    type: ClassVar[str]
+
+    @abstractmethod
+    def canonical(self, value: str) -> str:
+        """The form in which the value is compared, kept and shown; unchanged for a value that has it.
+
+        Raises RejectedIdentifier with the rule that the value breaks. ``value`` is whatever a stranger wrote.
+        """
+
+    @abstractmethod
+    def general_name(self, value: str) -> x509.GeneralName:
+        """The subject alternative name of a canonical value."""
+
+    @abstractmethod
+    def of(self, name: x509.GeneralName) -> str | None:
+        """The canonical value that a name in a stranger's request stands for, None for a name of another type.
+
+        Raises ValueError for one of its type that no order can hold, worded to follow "the subjectAltName holds".
+        """
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """An issuing profile of `[profiles.<id>]`. Parameters of other plugins come from their own settings, by ``id``.
 
@@ -266,7 +294,10 @@ class Issuance(Protocol):
         """
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        """Whether the certificates of the CA itself let it certify the identifier (RFC 5280 s4.2.1.10). Raises RejectedIdentifier."""
+        """Whether the certificates of the CA itself let it certify the identifier (RFC 5280 s4.2.1.10).
+
+        Raises RejectedIdentifier; UnsupportedIdentifier for a type that nobody brings.
+        """
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         """Decode and check key, encoding and self-signature. Raises BadCsr."""

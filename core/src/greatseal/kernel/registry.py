@@ -13,7 +13,7 @@ from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
-from greatseal.api.issuance import FinalizeCheck, IssuanceObserver, Issuer, SanInjector
+from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
@@ -47,6 +47,7 @@ POINTS = (
     Point("grants", Grant, lambda one: one.grant_type),
     Point("grant_checks", GrantCheck, lambda one: one.name),
     Point("scopes", ScopeDefinition, lambda one: one.name),
+    Point("identifier_types", IdentifierType, lambda one: one.type),
     Point("challenge_validators", ChallengeValidator, lambda one: one.type),
     Point("account_bindings", AccountBinding, lambda one: one.member),
     Point("finalize_checks", FinalizeCheck, lambda one: one.name),

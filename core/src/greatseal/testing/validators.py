@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, ClassVar
@@ -87,6 +87,8 @@ class ChallengeValidatorContract(ABC):
 
     identifier: ClassVar[Identifier | None] = None
     """What the attempts name; by default ``a.example``, ``127.0.0.1`` or ``someone@a.example``."""
+    strange: ClassVar[Mapping[str, Sequence[str]]] = STRANGE
+    """Values by identifier type that ``offers`` is asked about; a validator for other types than dns, ip and email names some of theirs."""
     kept: ClassVar[Any] = None
     """What ``create`` or ``accept`` would have returned: the attempts carry it as ``kept``."""
     verdict: ClassVar[Verdict] = VALID
@@ -146,7 +148,7 @@ class ChallengeValidatorContract(ABC):
 
         assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", validator.type)
         assert isinstance(validator.identifier_types, frozenset)
-        assert validator.identifier_types <= STRANGE.keys()
+        assert validator.identifier_types <= self.strange.keys()
         assert validator.identifier_types
         assert isinstance(validator.wildcard, bool)
         assert not validator.wildcard or "dns" in validator.identifier_types
@@ -167,7 +169,7 @@ class ChallengeValidatorContract(ABC):
         validator = self.validator(1)
 
         for kind in validator.identifier_types:
-            for value in STRANGE[kind]:
+            for value in self.strange[kind]:
                 assert isinstance(validator.offers(Identifier(kind, value)), bool)
 
     @pytest.mark.asyncio

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import insert, select
 
 from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
-from greatseal.api.issuance import Issuance, Profile
+from greatseal.api.issuance import IdentifierType, Issuance, Profile
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
@@ -138,7 +138,8 @@ class Orders:
         profile = self._issuance.profile(asked.profile)
         validators = self._host.components(ChallengeValidator).values()
         not_before, not_after = self._times(asked, profile)
-        identifiers = read_identifiers([(one.type, one.value) for one in asked.identifiers], validators)
+        types = self._host.components(IdentifierType)
+        identifiers = read_identifiers([(one.type, one.value) for one in asked.identifiers], types, validators)
         self._check(identifiers, profile)
         plan = OrderPlan(
             id=self._host.handles.new_id(),

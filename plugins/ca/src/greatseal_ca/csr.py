@@ -19,7 +19,8 @@ from greatseal.api.issuance import CertificateRequest
 from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.compact import PublicKey
 from greatseal.jose.jwk import thumbprint_of
-from greatseal_ca.names import common_name_identifier, identifier_of
+from greatseal_ca.identifiers import Types, identifier_of
+from greatseal_ca.names import common_name_identifier
 
 MAX_CSR_BYTES = 64 * 1024
 _SHOWN = 5
@@ -42,14 +43,14 @@ _UNREADABLE = (
 )
 
 
-def read_csr(data: bytes) -> CertificateRequest:
+def read_csr(data: bytes, types: Types) -> CertificateRequest:
     """The request with its key, self-signature and names checked. Raises BadCsr that says which rule is broken."""
     if len(data) > MAX_CSR_BYTES:
         raise BadCsr(f"the CSR has {len(data)} bytes; at most {MAX_CSR_BYTES} are read")
     if data.startswith(b"-----"):
         raise BadCsr("the CSR is PEM; send its DER, in base64url")
     try:
-        return _read(data)
+        return _read(data, types)
     except _UNREADABLE:
         raise BadCsr("the CSR is not a valid DER PKCS#10 certificate request") from None
 
@@ -82,12 +83,12 @@ def common_names(request: x509.CertificateSigningRequest) -> list[str]:
     return found
 
 
-def _read(data: bytes) -> CertificateRequest:
+def _read(data: bytes, types: Types) -> CertificateRequest:
     csr = _loaded(data)
     key = _accepted_key(csr)
     spki = _spki(csr, key)
     _check_signature(csr, key, data)
-    return CertificateRequest(der=data, spki=spki, public_key=key, thumbprint=thumbprint_of(key), names=_names(csr), csr=csr)
+    return CertificateRequest(der=data, spki=spki, public_key=key, thumbprint=thumbprint_of(key), names=_names(csr, types), csr=csr)
 
 
 def _loaded(data: bytes) -> x509.CertificateSigningRequest:
@@ -149,7 +150,7 @@ def _verify(csr: x509.CertificateSigningRequest, key: PublicKey, data: bytes) ->
         key.verify(csr.signature, body)
 
 
-def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
+def _names(csr: x509.CertificateSigningRequest, types: Types) -> frozenset[Identifier]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a name inside of an extension is longer than X.520 likes; nobody here takes it over
         extensions = csr.extensions
@@ -158,7 +159,7 @@ def _names(csr: x509.CertificateSigningRequest) -> frozenset[Identifier]:
             raise BadCsr("the CSR asks for a CA certificate (basicConstraints CA:TRUE)")
     named = [one for extension in extensions if isinstance(extension.value, x509.SubjectAlternativeName) for one in extension.value]
     try:
-        names = {identifier_of(one) for one in named}
+        names = {identifier_of(one, types) for one in named}
     except ValueError as error:
         raise BadCsr(f"the CSR's subjectAltName holds {error}") from None
     names.update(filter(None, (common_name_identifier(one, alone=not named) for one in common_names(csr))))

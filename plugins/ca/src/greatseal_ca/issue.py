@@ -9,6 +9,7 @@ from greatseal.api.issuance import (
     Certificate,
     CertificateRequest,
     Draft,
+    IdentifierType,
     IssuanceObserver,
     IssuanceRequest,
     Issued,
@@ -26,8 +27,8 @@ from greatseal_ca.compose import Composition
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
 from greatseal_ca.finalize import refused_key
+from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
-from greatseal_ca.names import alternative_names, general_name
 from greatseal_ca.profiles import X509, Profiles
 from greatseal_ca.returned import check_returned
 from greatseal_ca.validity import Window
@@ -56,10 +57,10 @@ class CertificateAuthority:
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        _check_name(self._constraints(profile), general_name(identifier))
+        _check_name(self._constraints(profile), general_name(identifier, self._types))
 
     def read_csr(self, der: bytes) -> CertificateRequest:
-        return read_csr(der)
+        return read_csr(der, self._types)
 
     def match(self, csr: CertificateRequest, identifiers: Sequence[Identifier]) -> None:
         match(csr, identifiers)
@@ -122,10 +123,14 @@ class CertificateAuthority:
         """All names of the certificate; that of a CA has none."""
         if request.profile.path_length is None:
             injected = [name for injector in self._host.components(SanInjector).values() for name in injector.names(request)]
-            return alternative_names(request.identifiers, injected)
+            return alternative_names(request.identifiers, self._types, injected)
         if not issuer.signs_cas:
             raise BadRequest(f"certificates of CAs are not issued as {issuer.issue_as!r}; ask for a profile of another issuer")
         return ()
+
+    @property
+    def _types(self) -> Types:
+        return self._host.components(IdentifierType)
 
     def _window(self, issuer: Issuer, ca_id: str) -> Window:
         return self._profiles.window(issuer.bounds(ca_id), ca_id)

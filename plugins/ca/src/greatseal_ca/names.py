@@ -1,15 +1,14 @@
-"""Names of certificates: identifiers of orders, general names, and the subject built from them."""
+"""Names of certificates: host names, what common names ask for, and the subject."""
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.x509.name import _ASN1Type  # the only door to the string type of a name attribute
 from cryptography.x509.oid import NameOID
 
 from greatseal.api.acme import Identifier
-from greatseal.api.problems import Internal
 
 MAX_NAME = 253
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -25,24 +24,6 @@ def is_hostname(name: str) -> bool:
     return len(name) <= MAX_NAME and _HOSTNAME.fullmatch(name) is not None
 
 
-def identifier_of(name: x509.GeneralName) -> Identifier:
-    """The identifier that a general name of a request stands for. Raises ValueError for one that an order cannot hold."""
-    match name:
-        case x509.DNSName(value=value):
-            if not is_hostname(value.lower()):
-                raise ValueError("a dNSName that is no host name")
-            return Identifier("dns", value.lower())
-        case x509.IPAddress(value=ipaddress.IPv4Address() | ipaddress.IPv6Address() as value):
-            return Identifier("ip", str(value))
-        case x509.RFC822Name(value=value):
-            local, _, domain = value.rpartition("@")
-            if not local or not is_hostname(domain.lower()) or not value.isprintable() or " " in value:
-                raise ValueError("an rfc822Name that is no address")
-            return Identifier("email", f"{local}@{domain.lower()}")
-        case _:
-            raise ValueError(f"a name of the kind {type(name).__name__}, which no order holds")
-
-
 def common_name_identifier(value: str, *, alone: bool) -> Identifier | None:
     """What a common name asks for: a host name or an address, else nothing, for it is some other text.
 
@@ -54,24 +35,6 @@ def common_name_identifier(value: str, *, alone: bool) -> Identifier | None:
     except ValueError:
         pass
     return Identifier("dns", name) if is_hostname(name) and (alone or "." in name) else None
-
-
-def general_name(identifier: Identifier) -> x509.GeneralName:
-    """The subject alternative name of an identifier. Raises Internal for a type that nothing here certifies."""
-    match identifier.type:
-        case "dns":
-            return x509.DNSName(identifier.value)
-        case "ip":
-            return x509.IPAddress(ipaddress.ip_address(identifier.value))
-        case "email":
-            return x509.RFC822Name(identifier.value)
-        case other:
-            raise Internal(cause=f"an identifier of type {other!r} reached the certificate authority")
-
-
-def alternative_names(identifiers: Iterable[Identifier], injected: Sequence[x509.GeneralName]) -> tuple[x509.GeneralName, ...]:
-    """The names of a certificate, each once, those of the order first."""
-    return tuple(dict.fromkeys([*map(general_name, identifiers), *injected]))
 
 
 def subject(identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:

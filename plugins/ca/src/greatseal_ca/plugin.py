@@ -7,13 +7,14 @@ from typing import Any
 from greatseal import hookimpl
 from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema, Welcome
 from greatseal.api.http import Route
-from greatseal.api.issuance import FinalizeCheck, Issuer
+from greatseal.api.issuance import FinalizeCheck, IdentifierType, Issuer
 from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.finalize import AuthHook, BlockedKeyCheck, IdentifierPatterns
+from greatseal_ca.identifiers import BUILT_IN
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.issuer import X509Issuer
@@ -74,6 +75,10 @@ class Plugin:
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         settings = self._shared(host).profiles.settings
         return [IdentifierPatterns(settings, host.log), AuthHook(settings, host.scripts), BlockedKeyCheck(host.blocked_keys)]
+
+    @hookimpl
+    def identifier_types(self) -> Sequence[IdentifierType]:
+        return BUILT_IN
 
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:
