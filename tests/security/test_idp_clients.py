@@ -182,7 +182,7 @@ async def test_s051_bad_places_and_bad_answers(jwks, key_server, monkeypatch):
         jwks.clock.advance(6)
     assert key_server.elsewhere == 0
     assert key_server.sent < 20_000_000, "of what has no end, no more was taken than fits into buffers"
-    monkeypatch.setattr("greatseal_client_auth_jwt.jwks.FETCH_SECONDS", 1.0)
+    monkeypatch.setattr("greatseal.net.remote_keys.FETCH_SECONDS", 1.0)
     key_server.answer = key_server.endless(b" ", pause=0.1)
     assert (await own_token(jwks, "a byte now and then")).outcome == (503, "unavailable")
     jwks.clock.advance(6)

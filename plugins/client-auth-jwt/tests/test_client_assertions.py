@@ -3,16 +3,10 @@
 import hmac
 import json
 import math
-from base64 import b64encode
-from datetime import UTC, datetime
-from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +17,9 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
+from greatseal.net import RemoteKeys
 from greatseal.testing.resolver import FakeResolver
 from greatseal_client_auth_jwt.assertion import TYPE
-from greatseal_client_auth_jwt.jwks import ClientKeys, chosen, keys_of
 from greatseal_client_auth_jwt.methods import ClientSecretJwt, PrivateKeyJwt
 
 AUDIENCES = ("https://id.example", "https://id.example/token")
@@ -78,7 +72,7 @@ def inline(*keys, **members):
 
 
 def private_key_jwt(host):
-    return PrivateKeyJwt(host, ClientKeys(FakeResolver({}), host.clock, allow_private=True))
+    return PrivateKeyJwt(host, RemoteKeys(FakeResolver({}), host.clock, allow_private=True))
 
 
 async def prove(method, assertion, registered, **form):
@@ -204,13 +198,6 @@ def test_a_short_secret_is_refused_for_a_mac():
         ClientSecretJwt(None, None).check(registration)
 
 
-def test_keys_that_cannot_be_used_are_passed_over():
-    strange = [{"kty": "XYZ"}, jwk_of(KEY.public_key()) | {"use": "enc"}, "text"]
-
-    (key,) = keys_of({"keys": [*strange, jwk_of(KEY.public_key()) | {"kid": "k"}]})
-    assert key.kid == "k"
-
-
 # The neutral point: with R of the same and S of 0, a signature of every message.
 NEUTRAL = bytes((1, *bytes(31)))
 WEAK_JWK = {"kty": "OKP", "crv": "Ed25519", "x": b64url_encode(NEUTRAL)}
@@ -238,48 +225,3 @@ async def test_a_blocked_key_proves_nobody(host):
         await prove(method, signed(claims(host)), inline(KEY, OTHER))
     assert refused.value.cause == "the key of the client is blocked (keyCompromise)"
     assert await prove(method, signed(claims(host), key=OTHER), inline(KEY, OTHER))
-
-
-def certificate_of(key):
-    """A self-signed certificate in DER."""
-    name, now = x509.Name([]), datetime.now(UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-    return builder.not_valid_before(now).not_valid_after(now).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
-
-
-async def test_a_certificate_names_its_key_by_x5t_s256(host):
-    der = certificate_of(OTHER)
-    keys = [jwk_of(KEY.public_key()), jwk_of(OTHER.public_key()) | {"x5c": [b64encode(der).decode()]}]
-    thumbprint = b64url_encode(sha256(der).digest())
-
-    assert [key.key for key in chosen(keys_of({"keys": keys}), {"x5t#S256": thumbprint})] == [OTHER.public_key()]
-    assert len(chosen(keys_of({"keys": keys}), {"x5t#S256": "another"})) == 2
-
-
-@pytest.mark.parametrize("x5c", [[7], [None], [[]], [], "AAAA", {"0": "AAAA"}, None])
-def test_an_odd_chain_of_certificates_is_no_name_of_its_key(x5c):
-    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": x5c}]})
-
-    assert key.thumbprints == frozenset()
-
-
-@pytest.mark.parametrize("text", ["!", "é", "AAA"])
-def test_a_key_whose_certificate_is_no_base64_is_passed_over(text):
-    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": [text]}, jwk_of(OTHER.public_key())]})
-
-    assert key.key == OTHER.public_key()
-
-
-def test_a_certificate_of_an_unknown_version_is_not_looked_into():
-    der = certificate_of(KEY).replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07", 1)
-
-    (key,) = keys_of({"keys": [jwk_of(KEY.public_key()) | {"x5c": [b64encode(der).decode()]}]})
-
-    assert key.thumbprints == {b64url_encode(sha256(der).digest())}
-
-
-@pytest.mark.parametrize("header", [{"x5t#S256": []}, {"x5t#S256": {}}, {"x5t#S256": 7}, {"x5t#S256": None}])
-def test_an_odd_thumbprint_chooses_nothing(header):
-    keys = keys_of({"keys": [jwk_of(KEY.public_key())]})
-
-    assert chosen(keys, header) == list(keys)

@@ -2,6 +2,7 @@
 
 from greatseal.net.addresses import PUBLIC, AddressPolicy, is_public
 from greatseal.net.outbound import Blocked, Fetched, NameResolver, Peer, fetch, open_connection
+from greatseal.net.remote_keys import RemoteKeys
 from greatseal.net.system import SystemResolver
 from greatseal.net.text import excerpt, listing
 
@@ -12,6 +13,7 @@ __all__ = [
     "Fetched",
     "NameResolver",
     "Peer",
+    "RemoteKeys",
     "SystemResolver",
     "excerpt",
     "fetch",

@@ -1,13 +1,16 @@
 """The two methods of RFC 7523 s2.2: an assertion under the client's key pair, or under a MAC with its secret."""
 
 import hmac
+from collections.abc import Mapping
+from typing import Any
 
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
-from greatseal.jose.compact import BadJws, Jws, fits
+from greatseal.jose.compact import Jws
+from greatseal.jose.keysets import VerificationKey, named, read_key_set
+from greatseal.net import RemoteKeys
 from greatseal_client_auth_jwt.assertion import Assertion, accept, read, refused
-from greatseal_client_auth_jwt.jwks import ClientKey, ClientKeys, keys_of
 
 DIGESTS = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
 SHORTEST_SECRET = 32
@@ -19,7 +22,7 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
     method = "private_key_jwt"
     fields = frozenset({"jwks", "jwks_uri"})
 
-    def __init__(self, host: Host, keys: ClientKeys) -> None:
+    def __init__(self, host: Host, keys: RemoteKeys) -> None:
         self._host = host
         self._keys = keys
 
@@ -31,7 +34,7 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
             raise InvalidClientMetadata("jwks_uri must begin with https://")
         if client.jwks is not None:
             try:
-                keys_of(client.jwks)
+                read_key_set(client.jwks)
             except ValueError as error:
                 raise InvalidClientMetadata(f"jwks: {error}") from None
         return client
@@ -44,14 +47,22 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)
-        keys = await self._keys.of(client, credentials.jws.header)
-        used = next((key.key for key in keys if _signed_by(key, credentials.jws)), None)
+        keys = await self._keys_of(client, credentials.jws.header)
+        used = next((key.key for key in keys if key.signed(credentials.jws)), None)
         if used is None:
             raise refused("no key of the client made the signature")
         if blocked := await self._host.blocked_keys.find(spki_sha256(used)):
             raise refused(f"the key of the client is blocked ({blocked.reason})")
         await accept(self._host, credentials)
         return ClientMatch(client=client, subject=client.client_id)
+
+    async def _keys_of(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
+        if client.jwks_uri is not None:
+            return await self._keys.of(client.jwks_uri, header)
+        try:
+            return named(read_key_set(client.jwks or {}), header)
+        except ValueError as error:  # they were accepted when the client was registered
+            raise refused(str(error)) from None
 
 
 class ClientSecretJwt(ClientAuthMethod[Assertion]):
@@ -91,13 +102,3 @@ def _check_algorithm(client: Client, jws: Jws) -> None:
     registered = client.more.get("token_endpoint_auth_signing_alg")
     if registered is not None and registered != jws.alg:
         raise refused(f"alg is {jws.alg}, registered is {registered}")
-
-
-def _signed_by(key: ClientKey, jws: Jws) -> bool:
-    if (key.alg is not None and key.alg != jws.alg) or not fits(jws.alg, key.key):
-        return False
-    try:
-        jws.verify(key.key)
-    except BadJws:
-        return False
-    return True

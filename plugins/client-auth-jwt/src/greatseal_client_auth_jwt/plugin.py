@@ -10,8 +10,8 @@ from greatseal.api.http import Discovery
 from greatseal.api.services import CLIENTS, RESOLVER
 from greatseal.host import Host
 from greatseal.jose.compact import ALGORITHMS
+from greatseal.net import RemoteKeys
 from greatseal_client_auth_jwt.assertion import MAC_ALGORITHMS
-from greatseal_client_auth_jwt.jwks import ClientKeys
 from greatseal_client_auth_jwt.methods import ClientSecretJwt, PrivateKeyJwt
 from greatseal_client_auth_jwt.settings import JwksSettings
 
@@ -28,7 +28,7 @@ class Plugin:
     @hookimpl
     def client_auth_methods(self, host: Host) -> Sequence[ClientAuthMethod[Any]]:
         allow_private = host.settings(JwksSettings).allow_private_jwks_hosts
-        keys = ClientKeys(host.service(RESOLVER), host.clock, allow_private=allow_private)
+        keys = RemoteKeys(host.service(RESOLVER), host.clock, allow_private=allow_private)
         return [PrivateKeyJwt(host, keys), ClientSecretJwt(host, host.service(CLIENTS))]
 
     @hookimpl
