@@ -15,16 +15,19 @@ import structlog
 from bench.measure import Row, Sample, own_cpu_us, reference_us, repeated, row
 from sqlalchemy import Column, MetaData, insert, select, update
 
-from greatseal.api.acme import ChallengeValidator
+from greatseal.api.acme import BadCsr, ChallengeValidator
 from greatseal.api.store import Tx
 from greatseal.clock import SystemClock
 from greatseal.db.config import DatabaseConfig
 from greatseal.db.database import open_database
 from greatseal.db.tables import Id, Moment, State, Text, param, table
+from greatseal.der import bit_string, element, sequence
 from greatseal.jose.algorithms import BadJws
 from greatseal.jose.compact import parse_flattened
 from greatseal.jose.weak import is_fermat_factorable, weak_rsa_reason
 from greatseal.kernel.registry import Registry
+from greatseal_ca.csr import read_csr
+from greatseal_ca.identifiers import BUILT_IN
 
 ROUNDS = 3
 CONCURRENT = 64
@@ -69,22 +72,39 @@ HOSTILE = {
 """What anybody may send: 64 kB that are refused."""
 
 
+def large_csr() -> bytes:
+    """The signature is none: the key is looked at before."""
+    modulus = element(2, b"\x00" + (1 << 16383 | 1).to_bytes(2048))
+    key = sequence(sequence(bytes.fromhex("06092a864886f70d0101010500")), bit_string(sequence(modulus, element(2, b"\x01\x00\x01"))))
+    body = sequence(element(2, b"\x00"), sequence(), key, element(0xA0, b""))
+    return sequence(body, bytes.fromhex("300d06092a864886f70d01010b0500"), bit_string(bytes(2048)))
+
+
+TYPES = {one.type: one for one in BUILT_IN}
+HOSTILE_CSRS = {
+    "a CSR of 30,000 levels": b"\x30\x80" * 30_000,
+    "a CSR of noise": bytes(range(256)) * 256,
+    "a CSR of an RSA key of 16,384 bits": large_csr(),
+}
+
+
 def hostile_rows() -> list[Row]:
     """What a stranger's largest input costs before it is refused."""
     modulus = secrets.randbits(8192) | 1 << 8191 | 1
-    operations: dict[str, Callable[[], object]] = {name: partial(refused, text) for name, text in HOSTILE.items()}
+    operations: dict[str, Callable[[], object]] = {name: partial(refused, parse_flattened, text) for name, text in HOSTILE.items()}
+    operations |= {name: partial(refused, partial(read_csr, types=TYPES), data) for name, data in HOSTILE_CSRS.items()}
     operations["an RSA modulus of 8,192 bits"] = lambda: (weak_rsa_reason(modulus, 65537), is_fermat_factorable(modulus))
     rounds = [{name: repeated(call, at_once=1) for name, call in operations.items()} for _ in range(ROUNDS)]
     return [row(f"refused: {name}", [samples[name] for samples in rounds]) for name in operations]
 
 
-def refused(text: bytes) -> None:
-    """Read it as a body of ACME."""
+def refused(read: Callable[[bytes], object], data: bytes) -> None:
+    """Read what comes with a request of ACME."""
     try:
-        parse_flattened(text)
-    except BadJws:
+        read(data)
+    except (BadJws, BadCsr):
         return
-    raise AssertionError(text)
+    raise AssertionError(data)
 
 
 things = table("bench_thing", MetaData(), State.OWNED, Column("id", Id, primary_key=True), Column("text", Text), Column("used_at", Moment))

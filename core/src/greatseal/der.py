@@ -1,6 +1,6 @@
 """The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting a certificate together."""
 
-__all__ = ["bit_string", "children", "content", "elements", "sequence"]
+__all__ = ["bit_string", "children", "content", "element", "elements", "sequence"]
 
 SEQUENCE = 0x30
 BIT_STRING = 0x03
@@ -32,15 +32,16 @@ def content(element: bytes) -> bytes:
 
 def sequence(*parts: bytes) -> bytes:
     """A SEQUENCE of encoded elements."""
-    return _element(SEQUENCE, b"".join(parts))
+    return element(SEQUENCE, b"".join(parts))
 
 
 def bit_string(content: bytes) -> bytes:
     """A BIT STRING of whole octets."""
-    return _element(BIT_STRING, b"\x00" + content)
+    return element(BIT_STRING, b"\x00" + content)
 
 
-def _element(tag: int, content: bytes) -> bytes:
+def element(tag: int, content: bytes) -> bytes:
+    """An element of any tag of one byte."""
     size = len(content)
     if size < 0x80:
         return bytes((tag, size)) + content

@@ -60,6 +60,7 @@ async def test_s137_the_wishes_of_a_csr_are_not_copied(desk, make_csr):
         (x509.KeyUsage(*[True] * 9), True),
         (x509.UnrecognizedExtension(ObjectIdentifier("1.2.3.4"), b"\x05\x00"), True),
         (x509.TLSFeature([x509.TLSFeatureType.status_request]), False),
+        (x509.BasicConstraints(ca=False, path_length=None), True),
     ]
     plain = await desk.leaf("a.example.com")
     leaf = await desk.leaf("a.example.com", csr=make_csr("a.example.com", extensions=wishes))
