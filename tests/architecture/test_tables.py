@@ -18,6 +18,7 @@ STAY = {
     "core_audit": "what happened is not forgotten; an operator who may delete it does so in the database",
     "core_key": "a key for each rotation, some in a year",
     "core_cluster_key": "one row",
+    "core_envelope_key": "a key for each node",
     "core_blocked_key": "a key that was given up must never be taken again; operators and revocations fill it",
     "acme_account": "certificates name it, and its key is never given to another (RFC 8555 s7.3.6)",
     "ca_authority": "a certificate for each generation of a CA",
@@ -26,7 +27,7 @@ STAY = {
     "idp_client": "administrators delete clients",
     "idp_scope": "administrators delete scopes",
     "idp_consent": "remembered until it is withdrawn or its client is deleted: one for each person and client",
-    "idp_secret": "two keys for each node",
+    "idp_secret": "a key for each node",
 }
 """Tables whose rows no job deletes, and why that is right."""
 LEAVE = {
@@ -46,7 +47,7 @@ LEAVE = {
     "idp_place": "greatseal_idp.sessions.places:_OLD",
 }
 """The statement by which the rows of a table leave, or are found for it."""
-SMALL = {"core_blocked_key", "core_cluster_key", "core_key", "idp_ending"}
+SMALL = {"core_blocked_key", "core_cluster_key", "core_envelope_key", "core_key", "idp_ending"}
 """A walk through the whole of these is short."""
 
 

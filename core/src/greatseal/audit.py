@@ -12,7 +12,7 @@ from greatseal.db.tables import param
 
 __all__ = ["EVENTS", "SCHEMA", "recorded"]
 
-SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0004")
+SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migrations", head="0005")
 """The tables ``core_<noun>``: audit events, strikes, keys, which cluster key is in force, blocked keys."""
 
 EVENTS = (

@@ -112,6 +112,20 @@ class Limits(Protocol):
         """Forget what was counted last, for example when nobody could tell whether it was a failure."""
 
 
+class Envelopes(Protocol):
+    """What leaves this service sealed, and comes back: cookies, hidden fields, handles without a row. Only this plugin can read it."""
+
+    async def seal(self, kind: str, value: object, *, seconds: int | None) -> str:
+        """``<kind>_<node>_<sealed>``: ``value``, a Struct or what msgspec encodes else, good for ``seconds``, always for None.
+
+        Safe in cookies, forms and URLs, and longer by a third than the JSON of the value; ``kind`` is two to eight lower-case letters.
+        It is good at every node, any number of times: single use is a matter of :class:`Strikes`.
+        """
+
+    async def open(self, kind: str, text: str, type: type[T]) -> T | None:
+        """The value; None for every text that was not sealed here for this kind, that is too old, or that is no ``type`` any more."""
+
+
 class Blocking(Protocol):
     """Bounded thread pools, one per kind of slow work."""
 
@@ -203,6 +217,10 @@ class Host(Protocol):
     @property
     def keys(self) -> Keys:
         """Key rings and sealing, usable from the first lifespan on; ``from_file`` in every hook."""
+
+    @property
+    def envelopes(self) -> Envelopes:
+        """What leaves this service sealed and comes back, usable from the first lifespan on."""
 
     @property
     def blocked_keys(self) -> BlockedKeys:

@@ -4,7 +4,10 @@ from sqlalchemy import Column, MetaData, PrimaryKeyConstraint
 
 from greatseal.db.tables import Blob, Collection, Id, Moment, Sealed, Serial, State, Text, table
 
-__all__ = ["BLOCKED_KEYS", "CLUSTER_KEY", "KEYS", "audit", "blocked_key", "cluster_key", "key", "metadata", "strike"]
+__all__ = [
+    "BLOCKED_KEYS", "CLUSTER_KEY", "ENVELOPE_KEYS", "KEYS", "audit", "blocked_key", "cluster_key", "envelope_key", "key", "metadata",
+    "strike",
+]  # fmt: skip
 
 metadata = MetaData()
 
@@ -75,3 +78,15 @@ blocked_key = table(
 """Public keys that nobody may use any more; the key is in hexadecimal."""
 
 BLOCKED_KEYS = Collection("blocked_key", blocked_key)
+
+envelope_key = table(
+    "core_envelope_key",
+    metadata,
+    State.REPLICATED,
+    Column("node", Id, primary_key=True),
+    Column("value", Sealed, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+"""Under which key each node seals what leaves the service and comes back."""
+
+ENVELOPE_KEYS = Collection("envelope_key", envelope_key)

@@ -38,6 +38,7 @@ from greatseal.kernel.services import start_order
 from greatseal.kernel.strikes import StrikesImpl, forget_expired
 from greatseal.kernel.urls import base_and_issuer
 from greatseal.keys.blocked import BlockedKeysImpl
+from greatseal.keys.envelopes import NodeSeals
 
 CORE = (
     Owns("server", settings.Server),
@@ -116,6 +117,11 @@ class Kernel:
             kek_ids=(self.keys.cluster_key().key_id,) if self.keys is not None else (),
         )
 
+    def _open_keys(self) -> Keys:
+        if self.keys is None:
+            raise RuntimeError("keys of the database can be used from the lifespans on, not while components are collected")
+        return self.keys
+
     def _tools(self) -> None:
         self._started_at = self.clock.now()
         self.store = Store()
@@ -123,6 +129,7 @@ class Kernel:
         self.handles = NodeHandles(self.node_id, self.clock)
         self.changes = ChangesHub(self.store)
         self.blocked_keys = BlockedKeysImpl(self.store, self.changes)
+        self.seals = NodeSeals(self.store, self._open_keys, self.handles, self.clock, self.node_id)
         self.strikes = StrikesImpl(self.clock)
         self.limits = LimitsImpl(self.clock)
         self.blocking = BlockingPools()

@@ -16,6 +16,7 @@ from greatseal.audit import recorded
 from greatseal.db.database import DatabaseImpl
 from greatseal.host import Blocking, NodeInfo
 from greatseal.kernel.services import requires_of, uses_of
+from greatseal.keys.envelopes import FeatureEnvelopes
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
@@ -88,6 +89,7 @@ class PluginHost:
         self.db = kernel.store
         self.handles = kernel.handles
         self.blocked_keys = kernel.blocked_keys
+        self.envelopes = FeatureEnvelopes(kernel.seals, feature)
         self.changes = kernel.changes
         self.strikes = kernel.strikes
         self.limits = kernel.limits

@@ -226,4 +226,4 @@ place = table(
 )
 """Addresses that a person has signed in from: failures from elsewhere are counted apart."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0006")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0007")

@@ -8,9 +8,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.http import Parameters
 from greatseal.api.identity import Password
 from greatseal.host import Host
-from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_idp.pages.forms import FIELD
-from greatseal_idp.sealing import Envelopes
 
 STEP = "step"
 """The hidden input."""
@@ -20,7 +18,6 @@ KIND = "st"
 
 
 class _Sealed(msgspec.Struct, frozen=True, kw_only=True):
-    until: int
     form_token: str
     username: str
     password: str
@@ -31,28 +28,15 @@ class Steps:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._envelopes = Envelopes(host, "first step of a sign-in")
 
     async def keep(self, typed: Password, form_token: str) -> str:
         """The value of the input on a page with that form token."""
-        until = self._host.clock.now() + SECONDS * 1_000_000
-        sealed = _Sealed(until=until, form_token=form_token, username=typed.username, password=typed.password.value)
-        envelope = await self._envelopes.seal(msgspec.json.encode(sealed))
-        return f"{KIND}_{self._host.node_id}_{b64url_encode(envelope)}"
+        sealed = _Sealed(form_token=form_token, username=typed.username, password=typed.password.value)
+        return await self._host.envelopes.seal(KIND, sealed, seconds=SECONDS)
 
     async def of(self, form: Parameters) -> Password | None:
         """What the form carries; None when it is too old, of another browser, or not ours."""
-        value = form.get(STEP, "")
-        node = self._host.handles.node_of(value, KIND)
-        if node is None:
+        sealed = await self._host.envelopes.open(KIND, form.get(STEP, ""), _Sealed)
+        if sealed is None or not hmac.compare_digest(sealed.form_token.encode(), form.get(FIELD, "").encode()):
             return None
-        try:
-            content = await self._envelopes.open(b64url_decode(value[len(KIND) + len(node) + 2 :]), node=node)
-        except ValueError:
-            return None
-        if content is None:
-            return None
-        sealed = msgspec.json.decode(content, type=_Sealed)
-        here = hmac.compare_digest(sealed.form_token.encode(), form.get(FIELD, "").encode())
-        live = 0 < sealed.until - self._host.clock.now() <= SECONDS * 1_000_000
-        return Password(username=sealed.username, password=Secret(sealed.password)) if here and live else None
+        return Password(username=sealed.username, password=Secret(sealed.password))

@@ -15,10 +15,8 @@ from greatseal.api.store import Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
-from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_idp import tables as t
 from greatseal_idp.addresses import source_of
-from greatseal_idp.sealing import Envelopes
 
 NAME = "greatseal_known"
 KIND = "kb"
@@ -52,7 +50,6 @@ class Places:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._envelopes = Envelopes(host, "known browser")
         self._secure = host.issuer.startswith("https:")
 
     async def is_known(self, call: Call, key: str) -> bool:
@@ -65,8 +62,8 @@ class Places:
         """The header by which the browser knows ``key`` from now on."""
         others = [(name, until) for name, until in (await self._people(call)).items() if name != key]
         latest = sorted(others, key=lambda one: one[1], reverse=True)[: PEOPLE - 1]
-        content = msgspec.json.encode(_Browser({**dict(latest), key: self._host.clock.now() + DAYS * DAY}))
-        value = f"{KIND}_{self._host.node_id}_{b64url_encode(await self._envelopes.seal(content))}"
+        browser = _Browser({**dict(latest), key: self._host.clock.now() + DAYS * DAY})
+        value = await self._host.envelopes.seal(KIND, browser, seconds=DAYS * 86_400)
         return set_cookie(NAME, value, max_age=DAYS * 86_400, secure=self._secure)
 
     def note(self, tx: Tx, key: str, remote: str) -> None:
@@ -83,15 +80,9 @@ class Places:
 
     async def _people(self, call: Call) -> Mapping[str, int]:
         value = cookie_of(call.headers.get("Cookie", ""), NAME, secure=self._secure)
-        node = None if value is None else self._host.handles.node_of(value, KIND)
-        if value is None or node is None:
-            return {}
-        try:
-            content = await self._envelopes.open(b64url_decode(value[len(KIND) + len(node) + 2 :]), node=node)
-        except ValueError:
-            return {}
+        browser = None if value is None else await self._host.envelopes.open(KIND, value, _Browser)
         now = self._host.clock.now()
-        people = {} if content is None else msgspec.json.decode(content, type=_Browser).people
+        people = {} if browser is None else browser.people
         return {name: until for name, until in people.items() if now < until}
 
 

@@ -5,20 +5,16 @@ it needs no row and says nothing to whoever holds it.
 The algorithms of both kinds can be chosen by the client: ``access_token_signed_response_alg`` and ``id_token_signed_response_alg``.
 """
 
-import base64
 import secrets
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from greatseal.api.clients import Client
 from greatseal.api.tokens import Authentication, Granted
 from greatseal.host import Host
-from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal.jose.compact import b64url_encode
 from greatseal_idp.claims import Claims
-from greatseal_idp.sealing import Envelopes
 from greatseal_idp.settings import TokenSettings
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.revoked import Revocations
@@ -32,26 +28,15 @@ class OpaqueTokens:
     """Access tokens that only this issuer can read."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
-        self._envelopes = Envelopes(host, "opaque access token")
+        self._envelopes = host.envelopes
 
     async def write(self, claims: Mapping[str, Any]) -> str:
-        """A handle that holds ``claims``."""
-        sealed = await self._envelopes.seal(orjson.dumps(claims))
-        return f"{OPAQUE}_{self._host.node_id}_{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+        """A handle that holds ``claims``, which say when it ends."""
+        return await self._envelopes.seal(OPAQUE, claims, seconds=None)
 
     async def read(self, token: str) -> Mapping[str, Any] | None:
         """The claims of a handle; None for what is none of ours."""
-        node = self._host.handles.node_of(token, OPAQUE)
-        if node is None:
-            return None
-        try:
-            sealed = b64url_decode(token[len(OPAQUE) + len(node) + 2 :])
-        except ValueError:
-            return None
-        content = await self._envelopes.open(sealed, node=node)
-        claims: Mapping[str, Any] | None = None if content is None else orjson.loads(content)
-        return claims
+        return await self._envelopes.open(OPAQUE, token, dict[str, Any])
 
 
 class Issuer:
