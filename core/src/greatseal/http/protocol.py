@@ -271,8 +271,12 @@ class HttpProtocol(RequestHandler):
         """The rest of one head or of several that came in one piece."""
         self._disarm()
         size, self._head_bytes = self._head_bytes + size, 0
+        large = size > self._limits.head_bytes
         for behind in range(count, 0, -1):
-            fault = self._fault_of(self._messages[-behind][0], large=size > self._limits.head_bytes)
+            message = self._messages[-behind][0]
+            if isinstance(message, _ErrInfo):
+                continue
+            fault = too_large(self._limits) if large and head_size(message) > self._limits.head_bytes else fault_of(message)
             if fault is not None:
                 self._drop(behind)
                 self._refuse(fault)
@@ -291,13 +295,6 @@ class HttpProtocol(RequestHandler):
         else:
             self._body, self._raw_bytes = payload, 0
             self._timer = self._loop.call_later(self._limits.body_seconds, self._body_expired)
-
-    def _fault_of(self, message: RawRequestMessage | _ErrInfo, *, large: bool) -> Problem | None:
-        if not isinstance(message, RawRequestMessage):
-            return None
-        if large and head_size(message) > self._limits.head_bytes:
-            return too_large(self._limits)
-        return fault_of(message)
 
     def _drop(self, count: int) -> None:
         """Forget the newest messages."""
