@@ -31,7 +31,7 @@ SCOPE = (
     "core/src/greatseal/net/**/*.py",
     "plugins/acme/src/greatseal_acme/finalize.py",
     "plugins/ca/src/greatseal_ca/csr.py",
-    "plugins/ca/src/greatseal_ca/finalize.py",
+    "plugins/ca/src/greatseal_ca/checks.py",
     "plugins/dpop/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/pages/account.py",

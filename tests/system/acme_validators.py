@@ -10,6 +10,7 @@ import msgspec
 
 from greatseal import hookimpl
 from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, Dns, IncorrectResponse, Tls, Verdict
+from greatseal.api.http import Discovery
 from greatseal.api.issuance import Finalization, FinalizeCheck, FinalizePhase
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
@@ -34,13 +35,16 @@ class Gate:
 
 
 class Barring(FinalizeCheck):
-    """Refuses the name ``<phase>.localhost``."""
+    """Refuses the name ``<phase>.localhost``, and what an onion service says of itself in band."""
 
     def __init__(self, phase: FinalizePhase) -> None:
         self.name = f"barring-{phase}"
         self.phase = phase
 
     async def check(self, finalization: Finalization) -> None:
+        in_band = finalization.payload.get("onionCAA")
+        if self.phase == "policy" and isinstance(in_band, dict):
+            raise Caa("; ".join(f"{name} says {said['caa']}" for name, said in in_band.items()))
         if any(one.identifier.value == f"{self.phase}.localhost" for one in finalization.identifiers):
             raise Caa(f"{self.phase}: {'no CSR' if finalization.csr is None else 'a CSR'}")
 
@@ -141,6 +145,10 @@ class Plugin:
     @hookimpl
     def challenge_validators(self) -> list[ChallengeValidator]:
         return [self.gated, self.failing, Wild()]
+
+    @hookimpl
+    def discovery(self) -> list[Discovery]:
+        return [Discovery("acme", lambda: {"meta": {"caaIdentities": ["ca.example"]}})]
 
     @hookimpl
     def finalize_checks(self) -> list[FinalizeCheck]:

@@ -17,7 +17,6 @@ from greatseal.api.services import CHALLENGES
 from greatseal.clock import FakeClock
 from greatseal.testing.service import document, serve
 from greatseal_acme import tables as t
-from greatseal_acme.finalize import FinalizeRequest
 
 SECOND = 1_000_000
 
@@ -174,7 +173,7 @@ async def claim(site, client, ready):
     acme = site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme"))
     account = await acme.accounts.find(client.kid.rpartition("/")[2])
     order = await acme.orders.get(ready.location.rpartition("/")[2], account)
-    request = await acme.finalizations._checked(order, FinalizeRequest(csr=b64url(csr_for("a.localhost"))), account)
+    request = await acme.finalizations._checked(order, {"csr": b64url(csr_for("a.localhost"))}, account)
     await acme.finalizations._claim(order, request, await acme.accounts.get(account.id))
 
 

@@ -358,15 +358,28 @@ from greatseal.api.http import Discovery
 class Plugin:
     @hookimpl
     def discovery(self, host):
-        return [Discovery("openid", lambda: {"same": 1})]
+        return [Discovery("acme", lambda: {members})]
 """
 
 
-def test_two_owners_of_one_member_are_told_before_a_start(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("one", "two", "problem"),
+    [
+        ({"same": 1}, {"same": 2}, "the acme document's member 'same' comes from two plugins; disable one of them"),
+        (
+            {"meta": {"a": 1}},
+            {"meta": {"a": 1}},
+            "the acme document's member 'meta.a' comes from two plugins; disable one of them",
+        ),
+        ({"meta": {"one": 1}}, {"meta": [2]}, "the acme document's member 'meta' is no object but list"),
+    ],
+)
+def test_two_owners_of_one_member_are_told_before_a_start(tmp_path, monkeypatch, one, two, problem):
     monkeypatch.syspath_prepend(str(tmp_path))
-    enabled = [install(tmp_path, f"greatseal-{name}", DISCOVERY) for name in ("one", "two")]
+    members = {"one": one, "two": two}
+    enabled = [install(tmp_path, f"greatseal-{name}", DISCOVERY.format(members=shown)) for name, shown in members.items()]
 
-    assert report(plugins={"enabled": enabled}) == ["the openid document's member 'same' comes from two plugins; disable one of them"]
+    assert report(plugins={"enabled": enabled}) == [problem]
 
 
 def test_a_plugin_that_cannot_say_what_it_provides_is_not_called_absent():

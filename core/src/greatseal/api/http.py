@@ -286,7 +286,10 @@ class AuthScheme(ABC):
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``."""
+    """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``.
+
+    Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each.
+    """
 
     document: Literal["oauth", "openid", "federation", "acme", "jwks"]
     """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens."""

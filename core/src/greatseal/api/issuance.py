@@ -90,7 +90,10 @@ class ProvenIdentifier(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finalization(msgspec.Struct, frozen=True, kw_only=True):
-    """What a finalize check decides on. ``csr`` is None in the phase ``authorize``."""
+    """What a finalize check decides on. ``csr`` is None in the phase ``authorize``.
+
+    ``payload`` is the whole JSON object that the client sent: ``csr``, and what other documents add to it (RFC 9799 s6.4: ``onionCAA``).
+    """
 
     order_id: str
     profile: Profile
@@ -98,13 +101,20 @@ class Finalization(msgspec.Struct, frozen=True, kw_only=True):
     account: AccountView
     csr: CertificateRequest | None
     ca_id: str
+    payload: Mapping[str, object]
 
 
 class FinalizeCheck(ABC):
-    """May refuse a finalization. Checks of one phase run in the order of their names; all must pass."""
+    """May refuse a finalization. All must pass; the first that refuses is told to the client and, by its name, to the audit log."""
 
     name: ClassVar[str]
+    """Lower-case words with hyphens, as ``account-grant``."""
     phase: ClassVar[FinalizePhase]
+    order: ClassVar[int] = 100
+    """Checks of one phase run from the lowest to the highest, of one number in the order of their names.
+
+    In ``authorize``: 10 for the patterns of the profile, 20 for its hook, 30 for the grants of the account.
+    """
 
     @abstractmethod
     async def check(self, finalization: Finalization) -> None:

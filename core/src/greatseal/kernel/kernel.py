@@ -88,15 +88,20 @@ class Kernel:
         return key in self._factories
 
     def discovery_members(self, document: str) -> dict[str, object]:
-        """The members of a discovery document, merged. Raises StartProblem for two owners of one member."""
+        """The members of a discovery document, merged, also inside of ``meta``. Raises StartProblem for two owners of one member."""
         merged: dict[str, object] = {}
+        meta: dict[str, object] = {}
         for one in self.discovery:
             if one.document == document:
-                members = one.members()
-                if double := merged.keys() & members.keys():
+                members = dict(one.members())
+                shown = members.pop("meta", {})
+                if not isinstance(shown, Mapping):
+                    raise StartProblem(f"the {document} document's member 'meta' is no object but {type(shown).__name__}")
+                if double := [*(merged.keys() & members.keys()), *(f"meta.{name}" for name in meta.keys() & shown.keys())]:
                     raise StartProblem(f"the {document} document's member {min(double)!r} comes from two plugins; disable one of them")
                 merged |= members
-        return merged
+                meta |= shown
+        return {**merged, "meta": meta} if meta else merged
 
     def admin(self) -> settings.Admin | None:
         """The settings of the admin listener, None without the section."""

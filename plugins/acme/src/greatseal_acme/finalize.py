@@ -5,8 +5,10 @@ Whatever ends between claim and valid is settled: the same certificate, or the r
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
+from typing import get_args
 
 import msgspec
 from sqlalchemy import exists, or_, select, update
@@ -28,7 +30,7 @@ from greatseal.api.issuance import (
     ProvenIdentifier,
     SerialTaken,
 )
-from greatseal.api.problems import Conflict, Problem, Unavailable, Uncertain
+from greatseal.api.problems import BadRequest, Conflict, Problem, Unavailable, Uncertain
 from greatseal.api.store import Refuse, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -78,17 +80,12 @@ CLAIMED = (
 )
 
 
-class FinalizeRequest(msgspec.Struct, frozen=True):
-    """The payload of finalize."""
-
-    csr: str
-
-
 class AccountGrant(FinalizeCheck):
     """`require_account_grant`: the account's profile grants must list the profile (CA-047, CA-048)."""
 
     name = "account-grant"
     phase = "authorize"
+    order = 30
 
     def __init__(self, profiles: Mapping[str, AcmeProfile]) -> None:
         self._restricted = frozenset(id for id, profile in profiles.items() if profile.require_account_grant)
@@ -110,12 +107,14 @@ class Finalizations:
         self._began = host.clock.now()
         self._settled_once = False
 
-    async def finalize(self, id: str, asked: FinalizeRequest, account: Account) -> Order:
+    async def finalize(self, id: str, payload: Mapping[str, object], account: Account) -> Order:
         """The order, valid. Raises OrderNotReady, Unauthorized, BadCsr, Caa and what else a check refuses with."""
+        if not isinstance(payload.get("csr"), str):
+            raise BadRequest("csr is missing, or no text; send the DER of the CSR in base64url")
         order = await self._orders.get(id, account.view)
         if order.status != "ready":
             raise OrderNotReady(f"the order is {order.status}; it must be ready to be finalized")
-        request = await self._checked(order, asked, account.view)
+        request = await self._checked(order, payload, account.view)
         self._active[id] += 1
         try:
             prepared = await self._claim(order, request, account)
@@ -135,7 +134,7 @@ class Finalizations:
                     await self._settle_one(order_id, certificate_id)
         self._settled_once = True
 
-    async def _checked(self, order: Order, asked: FinalizeRequest, account: AccountView) -> IssuanceRequest:
+    async def _checked(self, order: Order, payload: Mapping[str, object], account: AccountView) -> IssuanceRequest:
         """All that may refuse, in the order of the CA document: authorize, CSR, policy."""
         profile = self._issuance.profile(order.profile, order.ca_id)
         finalization = Finalization(
@@ -145,24 +144,28 @@ class Finalizations:
             account=account,
             csr=None,
             ca_id=order.ca_id,
+            payload=payload,
         )
         await self._check("authorize", finalization)
-        csr = await self._read_csr(asked.csr, order)
+        csr = await self._read_csr(str(payload["csr"]), order)
         finalization = msgspec.structs.replace(finalization, csr=csr)
         await self._check("csr", finalization)
         await self._check("policy", finalization)
         return _request(order, profile, csr, account)
 
     async def _check(self, phase: FinalizePhase, finalization: Finalization) -> None:
-        checks = self._host.components(FinalizeCheck)
-        for name in sorted(checks):
-            if checks[name].phase != phase:
-                continue
+        for check in self._checks[phase]:
             try:
-                await checks[name].check(finalization)
+                await check.check(finalization)
             except (Unauthorized, Caa) as problem:
-                await self._host.audit_log(_denial(finalization, name, problem))
+                await self._host.audit_log(_denial(finalization, check.name, problem))
                 raise
+
+    @cached_property
+    def _checks(self) -> Mapping[FinalizePhase, Sequence[FinalizeCheck]]:
+        """By phase, in their order. Components are complete when somebody finalizes."""
+        ordered = sorted(self._host.components(FinalizeCheck).values(), key=lambda check: (check.order, check.name))
+        return {phase: [check for check in ordered if check.phase == phase] for phase in get_args(FinalizePhase)}
 
     async def _read_csr(self, encoded: str, order: Order) -> CertificateRequest:
         try:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, Welcome
-from greatseal.api.http import AuthScheme, Route
+from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
@@ -71,6 +71,10 @@ class Plugin:
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         return [AccountGrant(host.settings_by_key(AcmeProfile))]
+
+    @hookimpl
+    def discovery(self, host: Host) -> Sequence[Discovery]:
+        return [Discovery("acme", self.acme(host).members)]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:

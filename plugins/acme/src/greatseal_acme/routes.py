@@ -7,7 +7,6 @@ from greatseal.api.problems import BadRequest
 from greatseal_acme.accounts import Account, AccountUpdate
 from greatseal_acme.authorizations import StoredChallenge
 from greatseal_acme.challenges import Answer
-from greatseal_acme.finalize import FinalizeRequest
 from greatseal_acme.orders import NewOrder, Order
 from greatseal_acme.protocol.jws import AcmeCaller
 from greatseal_acme.protocol.objects import not_found, reply
@@ -86,8 +85,8 @@ class Handlers:
 
     async def finalize(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
-        asked = await call.body(FinalizeRequest)
-        return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], asked, caller.account))
+        payload = await call.body(dict[str, Any])
+        return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], payload, caller.account))
 
     async def authorization(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)

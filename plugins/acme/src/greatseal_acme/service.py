@@ -45,25 +45,16 @@ class Acme:
         return self._settings.terms_of_service_url
 
     def directory(self) -> dict[str, object]:
-        """The directory object (RFC 8555 s7.1.1): what exists, and no more. Members of other plugins are merged in."""
-        added = dict(self._host.discovery("acme"))
-        meta = {**self._meta(), **_table(added.pop("meta", {}))}
+        """The directory object (RFC 8555 s7.1.1): what exists, and no more."""
+        return {**self._host.discovery("acme"), self._random_member: EXPLANATION}
+
+    def members(self) -> dict[str, object]:
+        """What this plugin shows in the directory; other plugins add to it."""
+        shown = {"termsOfService": self._settings.terms_of_service_url, "website": self._settings.website_url}
+        required = any(binding.required for binding in self._host.components(AccountBinding).values())
         return {
             "newNonce": self.urls.new_nonce,
             "newAccount": self.urls.new_account,
             "newOrder": self.urls.new_order,
-            **added,
-            "meta": meta,
-            self._random_member: EXPLANATION,
+            "meta": {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required},
         }
-
-    def _meta(self) -> dict[str, object]:
-        shown = {"termsOfService": self._settings.terms_of_service_url, "website": self._settings.website_url}
-        required = any(binding.required for binding in self._host.components(AccountBinding).values())
-        return {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required}
-
-
-def _table(value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError("the member meta of the ACME directory is an object")
-    return value

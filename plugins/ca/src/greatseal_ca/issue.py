@@ -23,10 +23,10 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
+from greatseal_ca.checks import refused_key
 from greatseal_ca.compose import Composition
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
-from greatseal_ca.finalize import refused_key
 from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.profiles import X509, Profiles

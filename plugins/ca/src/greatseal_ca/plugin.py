@@ -13,7 +13,7 @@ from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.finalize import AuthHook, BlockedKeyCheck, IdentifierPatterns
+from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns
 from greatseal_ca.identifiers import BUILT_IN
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority

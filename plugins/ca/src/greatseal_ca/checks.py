@@ -27,8 +27,9 @@ MATCH_SECONDS = 0.05
 class IdentifierPatterns(FinalizeCheck):
     """`allowed_identifier_patterns`: identifiers match one in full, as ``value`` or as ``type:value``."""
 
-    name = "allowed_identifier_patterns"
+    name = "identifier-patterns"
     phase = "authorize"
+    order = 10
 
     def __init__(self, profiles: Mapping[str, ProfileSettings], log: structlog.stdlib.BoundLogger) -> None:
         self._patterns = {id: _compiled(own.allowed_identifier_patterns) for id, own in profiles.items()}
@@ -71,8 +72,9 @@ class IdentifierPatterns(FinalizeCheck):
 class AuthHook(FinalizeCheck):
     """`auth_hook`: a program that gets the order on its standard input and permits it with exit code 0."""
 
-    name = "auth_hook"
+    name = "auth-hook"
     phase = "authorize"
+    order = 20
 
     def __init__(self, profiles: Mapping[str, ProfileSettings], scripts: Scripts) -> None:
         self._profiles = profiles
@@ -102,7 +104,7 @@ class AuthHook(FinalizeCheck):
 class BlockedKeyCheck(FinalizeCheck):
     """The key of the CSR is not blocked. It is asked again with the reservation; here it spares the work in between."""
 
-    name = "blocked_keys"
+    name = "blocked-keys"
     phase = "csr"
 
     def __init__(self, blocked: BlockedKeys) -> None:

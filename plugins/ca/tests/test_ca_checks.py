@@ -25,15 +25,20 @@ async def check(desk, name: str, *names: str, profile: str = "p", order_id: str 
             account=request.account,
             csr=None,
             ca_id=request.ca_id,
+            payload={},
         )
     )
+
+
+KEYS = {"identifier-patterns": "allowed_identifier_patterns", "auth-hook": "auth_hook"}
+"""The key of the profile that each check tells the client."""
 
 
 async def denied(desk, name: str, *names: str, **more) -> str:
     with pytest.raises(Unauthorized) as refused:
         await check(desk, name, *names, **more)
     assert refused.value.status == 401
-    assert refused.value.detail.startswith(f"{name}: ")
+    assert refused.value.detail.startswith(f"{KEYS[name]}: ")
     return refused.value.detail
 
 
@@ -54,23 +59,25 @@ def with_patterns(open_desk):
 async def test_ca_045_r61_a_pattern_matches_the_value_or_type_and_value_in_full(with_patterns):
     desk = await with_patterns(r"[a-z]+\.example\.com", r"ip:192\.0\.2\.[0-9]+")
 
-    await check(desk, PATTERNS, "a.example.com", "ip/192.0.2.1")
-    await denied(desk, PATTERNS, "a.example.com.evil.example")
-    await denied(desk, PATTERNS, "b1.example.com")
-    await denied(desk, PATTERNS, "dns/192.0.2.1")
+    await check(desk, "identifier-patterns", "a.example.com", "ip/192.0.2.1")
+    await denied(desk, "identifier-patterns", "a.example.com.evil.example")
+    await denied(desk, "identifier-patterns", "b1.example.com")
+    await denied(desk, "identifier-patterns", "dns/192.0.2.1")
 
 
 async def test_ca_045_r61_every_identifier_needs_a_pattern(with_patterns):
     desk = await with_patterns(r"a\.example\.com")
 
-    assert await denied(desk, PATTERNS, "a.example.com", "b.example.com") == f"{PATTERNS}: profile p is not for dns:b.example.com"
+    assert (
+        await denied(desk, "identifier-patterns", "a.example.com", "b.example.com") == f"{PATTERNS}: profile p is not for dns:b.example.com"
+    )
 
 
 async def test_r61_any_asks_for_one_identifier_alone(with_patterns):
     desk = await with_patterns(r"a\.example\.com", match="any")
 
-    await check(desk, PATTERNS, "a.example.com", "b.example.com")
-    await denied(desk, PATTERNS, "b.example.com")
+    await check(desk, "identifier-patterns", "a.example.com", "b.example.com")
+    await denied(desk, "identifier-patterns", "b.example.com")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +88,14 @@ async def test_a_pattern_that_takes_for_ever_refuses_and_lets_the_service_live(w
     desk = await with_patterns(pattern)
 
     began = time.monotonic()
-    assert await denied(desk, PATTERNS, *[name] * 100) == f"{PATTERNS}: profile p is not for dns:{name}"
+    assert await denied(desk, "identifier-patterns", *[name] * 100) == f"{PATTERNS}: profile p is not for dns:{name}"
     assert time.monotonic() - began < 5
 
 
 async def test_a_pattern_that_takes_too_long_is_named_in_the_log(with_patterns, capfd):
     desk = await with_patterns(r"a\.example", r"(?:[a-z]|[a-z]{2})+\.corp\.test", match="any")
 
-    await check(desk, PATTERNS, f"{'x' * 60}.corp.test.test", "a.example")
+    await check(desk, "identifier-patterns", f"{'x' * 60}.corp.test.test", "a.example")
     said = [line for line in "".join(capfd.readouterr()).splitlines() if "too long" in line]
 
     assert len(said) == 1
@@ -108,7 +115,7 @@ async def test_the_loop_runs_between_the_identifiers(with_patterns):
             await asyncio.sleep(0)
 
     meanwhile = asyncio.create_task(others())
-    await denied(desk, PATTERNS, *[f"{'x' * 60}.corp.test.test"] * 5)
+    await denied(desk, "identifier-patterns", *[f"{'x' * 60}.corp.test.test"] * 5)
     meanwhile.cancel()
 
     assert turns >= 5
@@ -117,15 +124,15 @@ async def test_the_loop_runs_between_the_identifiers(with_patterns):
 async def test_wildcards_are_matched_with_their_prefix(with_patterns):
     desk = await with_patterns(r"dns:[^*]*\.example\.com")
 
-    await check(desk, PATTERNS, "a.example.com")
-    await denied(desk, PATTERNS, "*.example.com")
+    await check(desk, "identifier-patterns", "a.example.com")
+    await denied(desk, "identifier-patterns", "*.example.com")
 
 
 async def test_a_profile_without_patterns_allows_any_identifier(open_desk):
     desk = await open_desk(profiles={"p": {}})
 
-    await check(desk, PATTERNS, "anything.example")
-    await check(desk, "auth_hook", "anything.example")
+    await check(desk, "identifier-patterns", "anything.example")
+    await check(desk, "auth-hook", "anything.example")
 
 
 # ---- The hook
@@ -145,7 +152,7 @@ def with_hook(open_desk, tmp_path):
 async def test_ca_046_the_hook_gets_the_order_and_permits_with_exit_code_0(with_hook, tmp_path):
     seen = tmp_path / "seen.json"
     desk = await with_hook(f"cat > {seen}")
-    await check(desk, "auth_hook", "a.example.com", "ip/192.0.2.1")
+    await check(desk, "auth-hook", "a.example.com", "ip/192.0.2.1")
 
     identifiers = [{"type": "dns", "value": "a.example.com"}, {"type": "ip", "value": "192.0.2.1"}]
     assert json.loads(seen.read_bytes()) == {"account_id": "account-1", "profile": "p", "identifiers": identifiers}
@@ -154,18 +161,18 @@ async def test_ca_046_the_hook_gets_the_order_and_permits_with_exit_code_0(with_
 async def test_ca_046_another_exit_code_denies_with_the_trimmed_output(with_hook):
     desk = await with_hook("echo; echo '  not on the'; echo ' list  '; echo ignored >&2; exit 3")
 
-    assert await denied(desk, "auth_hook", "a.example.com") == "auth_hook: not on the list"
+    assert await denied(desk, "auth-hook", "a.example.com") == "auth_hook: not on the list"
 
 
 async def test_a_silent_denial_says_so(with_hook):
-    assert await denied(await with_hook("exit 1"), "auth_hook", "a.example.com") == "auth_hook: refused without a reason"
+    assert await denied(await with_hook("exit 1"), "auth-hook", "a.example.com") == "auth_hook: refused without a reason"
 
 
 async def test_s143_a_hook_that_hangs_denies_at_its_limit_and_is_gone(with_hook, tmp_path):
     desk = await with_hook(f"echo $$ > {tmp_path}/pid; sleep 60 & wait", timeout=0.5)
 
     began = time.monotonic()
-    assert await denied(desk, "auth_hook", "a.example.com") == "auth_hook: no answer within 0.5 seconds"
+    assert await denied(desk, "auth-hook", "a.example.com") == "auth_hook: no answer within 0.5 seconds"
     assert time.monotonic() - began < 10
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -173,7 +180,7 @@ async def test_s143_a_hook_that_hangs_denies_at_its_limit_and_is_gone(with_hook,
 
 async def test_s143_much_output_is_shortened(with_hook):
     desk = await with_hook("yes 'no\001 way' | head -c 3000000; exit 1")
-    detail = await denied(desk, "auth_hook", "a.example.com")
+    detail = await denied(desk, "auth-hook", "a.example.com")
 
     assert len(detail) <= 320
     assert detail.isprintable()
@@ -182,7 +189,7 @@ async def test_s143_much_output_is_shortened(with_hook):
 async def test_s143_no_shell_reads_the_names(with_hook, tmp_path):
     seen = tmp_path / "seen.json"
     desk = await with_hook(f"[ $# = 0 ] && cat > {seen}")
-    await check(desk, "auth_hook", "$(id >&1).example;`id`|id")
+    await check(desk, "auth-hook", "$(id >&1).example;`id`|id")
 
     assert json.loads(seen.read_bytes())["identifiers"] == [{"type": "dns", "value": "$(id >&1).example;`id`|id"}]
 
@@ -190,7 +197,7 @@ async def test_s143_no_shell_reads_the_names(with_hook, tmp_path):
 async def test_s143_the_environment_is_empty(with_hook, tmp_path, monkeypatch):
     monkeypatch.setenv("MARKER_SECRET", "x")
     desk = await with_hook(f"/usr/bin/env > {tmp_path}/environment")
-    await check(desk, "auth_hook", "a.example.com")
+    await check(desk, "auth-hook", "a.example.com")
 
     assert "MARKER_SECRET" not in (tmp_path / "environment").read_text()
 
@@ -200,6 +207,6 @@ async def test_a_hook_that_cannot_be_run_refuses_without_telling_its_path(with_h
     (tmp_path / "hook").unlink()
 
     with pytest.raises(Internal) as refused:
-        await check(desk, "auth_hook", "a.example.com")
+        await check(desk, "auth-hook", "a.example.com")
     assert refused.value.detail == ""
     assert "hook" in refused.value.cause
