@@ -160,7 +160,7 @@ def plugins(path: Path | None) -> None:
         plugin = kernel.plugins[name]
         click.echo(f"{name:<20} {plugin.distribution} {plugin.version}: {', '.join(kernel.hooks.implemented(name))}")
     for job in kernel.all_jobs:
-        click.echo(f"job {job.name}: every {job.every:g} s, one for each {job.scope.value}")
+        click.echo(f"job {job.name}: every {job.every:g} s, one for each {job.placement.value}")
 
 
 @main.command()

@@ -14,12 +14,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from greatseal.api.moments import SECOND
+
 if TYPE_CHECKING:
     from greatseal.host import Clock
 
 WATCHED = 3600.0
 """Seconds before which the wall clock is believed to have passed."""
-SECOND = 1_000_000
 
 
 class _Shown:

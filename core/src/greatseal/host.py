@@ -195,6 +195,10 @@ class Host(Protocol):
         """`[server] issuer`: tokens, discovery, SPIFFE and the admin API use it."""
 
     @property
+    def realm(self) -> str:
+        """`[server] realm`: that of the people of this service; left out, the host of the base URL in upper case."""
+
+    @property
     def state_dir(self) -> Path:
         """A folder of this node for files, beside the database."""
 

@@ -21,7 +21,9 @@ from greatseal.api.problems import StartProblem
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 from greatseal.api.workload import Selector
 from greatseal.kernel.kernel import Kernel
+from greatseal.kernel.running import opened
 from greatseal.testing.distributions import install
+from greatseal.testing.service import document
 
 PRELUDE = """
 import asyncio, contextlib
@@ -598,3 +600,29 @@ def routes(self, host):
         async with client.get(f"{service.url}/sample") as bad:
             assert (bad.status, bad.headers["X-Seen"]) == (403, "yes")
             assert (await bad.json())["error"] == "forbidden"
+
+
+async def test_beside_the_service_only_what_is_for_a_worker_is_opened(plugin, tmp_path):
+    feature = plugin(
+        """
+opened = []
+@hookimpl
+def lifespans(self, host):
+    def of(placement):
+        @contextlib.asynccontextmanager
+        async def open():
+            self.opened.append(placement.value)
+            yield
+        return Lifespan(name=placement.value, open=open, placement=placement)
+    return [of(placement) for placement in Placement]
+"""
+    )
+    kernel = Kernel(document(tmp_path, [feature]))
+    told = kernel.hooks.instances[feature].opened
+
+    async with opened(kernel):
+        assert told == ["worker", "node", "cluster"]
+    beside = Kernel(document(tmp_path, [feature]))
+    beside.hooks.instances[feature].opened = told = []
+    async with opened(beside, beside=True):
+        assert told == ["worker"]

@@ -17,9 +17,10 @@ from pkilint.pkix import extension, name
 from pkilint.validation import ValidationFindingSeverity
 
 from greatseal.api.issuance import Bounds
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.testing import FakeClock
-from greatseal_ca.validity import SECOND, Window, public_cap
+from greatseal_ca.validity import Window, public_cap
 
 KEY_TYPES = ("ec:P-256", "ec:P-384", "rsa:2048", "rsa:3072", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87")
 DAY = 86_400

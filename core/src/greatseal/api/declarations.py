@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     import sqlalchemy
 
 
-class Scope(Enum):
-    """How many of it run: one for each worker, one for each node, or one in the cluster (a lease with a fencing number)."""
+class Placement(Enum):
+    """How many of it run: one for each worker, one for each node, or one in the cluster.
+
+    One process at a time serves a database, so all three are that process today. A command beside it (``doctor``) opens what is for a
+    worker and nothing else: no second one of what a node or the cluster has once.
+    """
 
     WORKER = "worker"
     NODE = "node"
@@ -73,7 +77,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     every: float
     run: Callable[[], Awaitable[object]]
-    scope: Scope = Scope.NODE
+    placement: Placement = Placement.NODE
     jitter: float = 0.0
 
 
@@ -82,7 +86,7 @@ class Lifespan(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     open: Callable[[], AbstractAsyncContextManager[object]]
-    scope: Scope = Scope.WORKER
+    placement: Placement = Placement.WORKER
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):

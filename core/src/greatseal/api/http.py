@@ -294,3 +294,14 @@ class Discovery(msgspec.Struct, frozen=True):
     document: Literal["oauth", "openid", "federation", "acme", "jwks"]
     """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens."""
     members: Callable[[], Mapping[str, object]]
+
+
+async def optional_body(call: Call, kind: type[T]) -> T:
+    """The body as ``kind``; without one, ``kind()``."""
+    return await call.body(kind) if await call.raw() else kind()
+
+
+def is_strict(call: Call) -> bool:
+    """Whether the caller wants a refusal instead of a guess (RFC 7240 s4.4)."""
+    preferences = call.headers.get("Prefer", "").lower().replace('"', "").split(",")
+    return any(one.partition(";")[0].replace(" ", "") == "handling=strict" for one in preferences)

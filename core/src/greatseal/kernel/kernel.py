@@ -4,6 +4,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -152,6 +153,7 @@ class Kernel:
         self.database = self._core(DatabaseConfig)
         self.cluster = self._core(settings.Cluster)
         self.base_url, self.issuer, misspelt = base_and_issuer(self.server)
+        self.realm: str = self.server.realm or (urlsplit(self.base_url).hostname or "").upper()
         if self.base_url or {("server", "base_url"), ("server", "issuer")}.isdisjoint(refused):
             report.add(misspelt)  # else it is there, and the report says already what is wrong with it
         mislabelled = soundness.cluster_problems(self.cluster)

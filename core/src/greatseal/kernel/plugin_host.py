@@ -84,6 +84,7 @@ class PluginHost:
         self.node_id = kernel.node_id
         self.base_url = kernel.base_url
         self.issuer = kernel.issuer
+        self.realm = kernel.realm
         self.state_dir: Path = kernel.state_dir
         self.clock = kernel.clock
         self.db = kernel.store

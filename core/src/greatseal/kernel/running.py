@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from greatseal.api.declarations import Placement
 from greatseal.api.http import AuthScheme, ListenerName
 from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
@@ -77,6 +78,8 @@ async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]
         await kernel.blocked_keys.load()
         kernel.keys = await _keys(kernel, beside=beside)
         for lifespan in kernel.lifespans:
+            if beside and lifespan.placement is not Placement.WORKER:
+                continue  # the process that serves has it
             await stack.enter_async_context(lifespan.open())
         for document in {one.document for one in kernel.discovery}:
             kernel.discovery_members(document)

@@ -4,6 +4,7 @@ import heapq
 
 from sqlalchemy import delete, select, tuple_, update
 
+from greatseal.api.moments import SECOND
 from greatseal.api.store import Database, Tx, scan
 from greatseal.db.core_tables import strike
 from greatseal.db.tables import insert_new, param
@@ -20,7 +21,6 @@ FORGET = delete(strike).where(
         select(strike.c.kind, strike.c.key).where(strike.c.until < param("passed")).order_by(strike.c.until).limit(param("most"))
     )
 )
-SECOND = 1_000_000
 PORTION = 1000
 """Rows that one transaction of the cleanup deletes: others wait for it."""
 

@@ -27,6 +27,7 @@ from greatseal.api.issuance import (
     Prepared,
     Profile,
 )
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Tx
 from greatseal.testing.plugin import StartService
@@ -34,7 +35,6 @@ from greatseal.testing.service import Service
 
 __all__ = ["IssuerContract", "IssuerDesk"]
 
-SECOND = 1_000_000
 DAY = 86_400 * SECOND
 NAME = "a.example"
 _FIELDS = ("version", "serial", "algorithm", "issuer", "validity", "subject", "key", "extensions")

@@ -30,6 +30,7 @@ from greatseal.api.issuance import (
     ProvenIdentifier,
     SerialTaken,
 )
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Conflict, Problem, Unavailable, Uncertain
 from greatseal.api.store import Refuse, Tx
 from greatseal.db.tables import param
@@ -39,7 +40,6 @@ from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_THUMBPRINT, Account, refused
 from greatseal_acme.orders import Order, Orders, read_order
 from greatseal_acme.outage import once_back
-from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AcmeProfile
 
 SETTLE_AGE = 60 * SECOND

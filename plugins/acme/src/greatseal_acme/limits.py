@@ -8,12 +8,12 @@ from weakref import WeakValueDictionary
 
 from sqlalchemy import func, select
 
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import RateLimited
 from greatseal.api.store import Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
-from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AccountLimits, Acme
 
 HOUR = 3600

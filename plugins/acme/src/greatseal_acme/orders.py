@@ -12,6 +12,7 @@ from sqlalchemy import insert, select
 
 from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
 from greatseal.api.issuance import IdentifierType, Issuance, Profile
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
@@ -19,7 +20,7 @@ from greatseal.host import Host
 from greatseal_acme import tables as t
 from greatseal_acme.limits import OrderLimits
 from greatseal_acme.protocol.identifiers import offering, read_identifiers, together
-from greatseal_acme.protocol.objects import SECOND, decode, encode, moment_text, not_found, problem_document, read_moment
+from greatseal_acme.protocol.objects import decode, encode, moment_text, not_found, problem_document, read_moment
 from greatseal_acme.protocol.urls import Urls, is_id
 from greatseal_acme.settings import AcmeServer
 

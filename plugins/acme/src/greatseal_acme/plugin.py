@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
-from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Scope, Welcome
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck
 from greatseal.api.pages import StartLine, StartPart
@@ -98,15 +98,15 @@ class Plugin:
             finally:
                 await acme.challenges.validations.close()
 
-        return [Lifespan(name="acme", open=serving, scope=Scope.WORKER)]
+        return [Lifespan(name="acme", open=serving)]
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
         acme = self.acme(host)
         return [
-            Job(name="acme-validations", every=SWEEP_SECONDS, run=acme.challenges.validations.sweep, scope=Scope.NODE),
-            Job(name="acme-settle", every=SWEEP_SECONDS, run=acme.finalizations.settle, scope=Scope.NODE),
-            Job(name="acme-purge", every=HOUR, run=acme.purge.run, scope=Scope.NODE, jitter=60.0),
+            Job(name="acme-validations", every=SWEEP_SECONDS, run=acme.challenges.validations.sweep),
+            Job(name="acme-settle", every=SWEEP_SECONDS, run=acme.finalizations.settle),
+            Job(name="acme-purge", every=HOUR, run=acme.purge.run, jitter=60.0),
         ]
 
     @hookimpl

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, select
 
+from greatseal.api.moments import SECOND
 from greatseal.api.store import Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
-from greatseal_acme.protocol.objects import SECOND
 from greatseal_acme.settings import AcmeServer
 
 KEPT = 30 * 86400 * SECOND

@@ -15,13 +15,13 @@ from sqlalchemy import delete, insert, or_, select, update
 
 from greatseal import faults
 from greatseal.api.acme import AccountView, Attempt, Challenge, ChallengeValidator, Connection, IncorrectResponse, Unauthorized, Verdict
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import Internal, Problem
 from greatseal.api.store import Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import Account, Accounts
-from greatseal_acme.protocol.objects import SECOND
 
 T = TypeVar("T")
 

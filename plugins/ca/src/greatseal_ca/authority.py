@@ -13,6 +13,7 @@ from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import Frame
 from greatseal.api.keys import KeyRing, Signer
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.db.tables import insert_new, param
@@ -23,7 +24,7 @@ from greatseal_ca.algorithms import hash_named_by, signature_algorithm
 from greatseal_ca.build import Content, assemble, authority_key_identifier, ca_extensions, draw_serial, extension, subject_of, to_be_signed
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.tables import authority
-from greatseal_ca.validity import BACKDATE, DAY, SECOND, moment_of
+from greatseal_ca.validity import BACKDATE, DAY, moment_of
 
 FIRST = 1
 """The generation of the first certificate of a role."""

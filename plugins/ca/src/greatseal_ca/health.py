@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 
 from greatseal.api.declarations import Check, CheckResult
+from greatseal.api.moments import SECOND
 from greatseal.host import Host
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.profiles import Profiles
-from greatseal_ca.validity import DAY, SECOND, as_datetime
+from greatseal_ca.validity import DAY, as_datetime
 
 SOON = timedelta(days=90)
 """From then on doctor warns that a CA certificate ends."""

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from greatseal.api.issuance import Bounds
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Unavailable
 
-SECOND = 1_000_000
 DAY = 86_400 * SECOND
 
 BACKDATE = 3_600 * SECOND

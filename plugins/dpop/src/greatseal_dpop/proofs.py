@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from greatseal.api.http import Call
+from greatseal.api.moments import SECOND
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import BadJws, Jws, b64url_encode, parse_compact
@@ -13,7 +14,6 @@ from greatseal.jose.jwk import public_key, thumbprint
 from greatseal.jose.strict import decode_object
 
 TYPE = "dpop+jwt"
-SECOND = 1_000_000
 WINDOW = 60 * SECOND
 """By how much the clock of a client may differ from ours; what it accepts is remembered as long."""
 LONGEST_JTI = 256

@@ -24,7 +24,7 @@ from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
 from greatseal_idp.sessions import parts as sessions
 from greatseal_idp.sessions.return_to import ACCOUNT
-from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, RealmSettings, SessionSettings, TokenSettings, WebUi
+from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
 from greatseal_idp.token import events
 
@@ -55,7 +55,6 @@ class Plugin:
             Owns("oauth", OAuthSettings),
             Owns("rbac", Rbac),
             Reads("webui", WebUi),
-            Reads("server", RealmSettings),
         ]
 
     @hookimpl

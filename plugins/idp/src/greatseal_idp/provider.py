@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from greatseal.api.declarations import Job, Scope
+from greatseal.api.declarations import Job
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.store import Tx
 from greatseal.api.tokens import Grant
@@ -167,9 +167,9 @@ class Provider:
         """Repeated work."""
         expired = Cleanup(self.host, self.revocations.forget)
         return [
-            Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, scope=Scope.NODE, jitter=60.0),
-            Job(name="idp-endings", every=MINUTE, run=self.endings.carry_on, scope=Scope.NODE),
-            Job(name="idp-cleanup", every=HOUR, run=expired.run, scope=Scope.NODE, jitter=60.0),
+            Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, jitter=60.0),
+            Job(name="idp-endings", every=MINUTE, run=self.endings.carry_on),
+            Job(name="idp-cleanup", every=HOUR, run=expired.run, jitter=60.0),
             *self.sessions.jobs(),
             *self.front.jobs(),
         ]

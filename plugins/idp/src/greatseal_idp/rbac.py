@@ -2,12 +2,11 @@
 
 import difflib
 from collections.abc import Collection, Iterable
-from urllib.parse import urlsplit
 
 from greatseal.api.identity import SessionView
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
-from greatseal_idp.settings import Rbac, RealmSettings, Role
+from greatseal_idp.settings import Rbac, Role
 
 
 class Roles:
@@ -15,7 +14,7 @@ class Roles:
 
     def __init__(self, host: Host, directories: DirectoriesImpl) -> None:
         self._roles: tuple[Role, ...] = host.settings(Rbac).role
-        self._realm = home_realm(host)
+        self._realm = host.realm
         self._directories = directories
 
     async def of(self, session: SessionView) -> tuple[str, ...]:
@@ -66,8 +65,3 @@ def unknown_permissions(host: Host) -> list[str]:
 def _nearest(name: str, known: Iterable[str], declared: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.strip().lower(), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"expected *, <resource>:* or one of {', '.join(declared)}"
-
-
-def home_realm(host: Host) -> str:
-    """`[server] realm`, else the host of the base URL in upper case (decisions, "Users file")."""
-    return host.settings(RealmSettings).realm or (urlsplit(host.base_url).hostname or "").upper()

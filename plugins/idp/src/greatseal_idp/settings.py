@@ -23,12 +23,6 @@ class IdpServer(msgspec.Struct, frozen=True, kw_only=True):
     """Sign-in attempts from one address in 300 s, with ten requests each that may wait for them; 0 switches the limits off."""
 
 
-class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """[server], what the identity provider reads of it."""
-
-    realm: str | None = None
-
-
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[session]: the browser session."""
 

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Reads, Welcome
+from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Welcome
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator
 from greatseal.api.tokens import ClaimsProvider
@@ -20,7 +19,7 @@ from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
 from greatseal_users_file.file import ADMINISTRATOR, UsersFile
 from greatseal_users_file.password import FilePassword
-from greatseal_users_file.settings import RealmSettings, UsersSettings
+from greatseal_users_file.settings import UsersSettings
 
 
 class Plugin:
@@ -31,8 +30,8 @@ class Plugin:
         self._made: str | None = None
 
     @hookimpl
-    def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("users", UsersSettings), Reads("server", RealmSettings)]
+    def settings(self) -> Sequence[Owns]:
+        return [Owns("users", UsersSettings)]
 
     @hookimpl
     def commands(self) -> Sequence[click.Command]:
@@ -41,17 +40,17 @@ class Plugin:
     @hookimpl
     def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:
         file = self._open(host)
-        return [FilePassword(file, realm(host), host.blocking)] if file else []
+        return [FilePassword(file, host.realm, host.blocking)] if file else []
 
     @hookimpl
     def directories(self, host: Host) -> Sequence[Directory]:
         file = self._open(host)
-        return [FileDirectory(file, realm(host))] if file else []
+        return [FileDirectory(file, host.realm)] if file else []
 
     @hookimpl
     def claims(self, host: Host) -> Sequence[ClaimsProvider]:
         file = self._open(host)
-        return [FileClaims(file, realm(host))] if file else []
+        return [FileClaims(file, host.realm)] if file else []
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
@@ -113,8 +112,3 @@ def passwd_command(username: str) -> str:
     config = context.params.get("path") if context else None
     program = sys.argv[0] if Path(sys.argv[0]).name == "greatseal" else "greatseal"
     return shlex.join([program, "users", "passwd", username, "-c", str(config or "FILE")])
-
-
-def realm(host: Host) -> str:
-    """`[server] realm`, else the host of the base URL in upper case (decisions, "Users file")."""
-    return host.settings(RealmSettings).realm or (urlsplit(host.base_url).hostname or "").upper()

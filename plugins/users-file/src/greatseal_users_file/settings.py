@@ -10,9 +10,3 @@ class UsersSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     file: Path
     """The TOML file of users and groups; made with an administrator on the first start when it is not there."""
-
-
-class RealmSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """[server], what the users file reads of it."""
-
-    realm: str | None = None

@@ -9,9 +9,9 @@ import msgspec
 
 from greatseal.api.acme import Unauthorized
 from greatseal.api.http import Reply
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem
 
-SECOND = 1_000_000
 """Microseconds."""
 _PREFIX = "urn:ietf:params:acme:error:"
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)

@@ -5,8 +5,8 @@ from typing import Any
 from greatseal.api.audit import AuditQuery, AuditRecord
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import LARGEST, filter_of, next_link, number_of
+from greatseal.api.moments import seconds
 from greatseal.host import Host
-from greatseal_idp.admin.reading import seconds
 
 MOST = 100
 """Events on a page at most (document, "Limits")."""

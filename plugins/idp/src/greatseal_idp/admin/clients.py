@@ -3,11 +3,11 @@
 from typing import Any
 
 from greatseal.api.clients import Client
-from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.http import Call, Permission, Reply, Route, is_strict
 from greatseal.api.lists import listed, moment_key, page_of
+from greatseal.api.moments import seconds
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
-from greatseal_idp.admin.reading import is_strict, seconds
 from greatseal_idp.clients.fields import MoreFields, require_settable
 from greatseal_idp.clients.registry import Registry
 

@@ -8,11 +8,11 @@ from sqlalchemy import Select, select, tuple_
 
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import LARGEST, Page, filter_of, listed, moment_key, page_of
+from greatseal.api.moments import seconds
 from greatseal.api.problems import NotFound
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
-from greatseal_idp.admin.reading import seconds
 from greatseal_idp.tables import family
 from greatseal_idp.token.endings import IS_OVER
 from greatseal_idp.token.families import FamiliesImpl

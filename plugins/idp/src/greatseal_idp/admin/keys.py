@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.http import Call, Permission, Reply, Route
+from greatseal.api.http import Call, Permission, Reply, Route, optional_body
 from greatseal.api.keys import ClusterKeyInfo
 from greatseal.api.lists import LARGEST, listed, page_of
+from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
-from greatseal_idp.admin.reading import optional_body, seconds
 from greatseal_idp.signing import Signing, SigningKey
 
 READ, ROTATE = Permission("keys:read"), Permission("keys:rotate")

@@ -4,8 +4,8 @@ from typing import Any
 
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import listed, page_of
+from greatseal.api.moments import seconds
 from greatseal.host import Host, NodeInfo
-from greatseal_idp.admin.reading import seconds
 
 
 class NodesAdmin:

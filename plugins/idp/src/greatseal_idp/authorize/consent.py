@@ -9,13 +9,14 @@ import msgspec
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccessDenied, SessionView
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticated
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.parts import Parts
 from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, cut, refuse_repeated
 from greatseal_idp.authorize.response import refusal
-from greatseal_idp.authorize.waiting import CONSENT, SECOND, Kept, Spent, Waiting
+from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.pages.forms import Forms, media_type
 from greatseal_idp.pages.render import form_sources, wants_html

@@ -7,6 +7,7 @@ import msgspec
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import SessionView
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.api.tokens import GrantQuestion
 from greatseal.host import Host
@@ -15,7 +16,7 @@ from greatseal_idp.authorize.parts import Parts
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, addressee, refuse_repeated
 from greatseal_idp.authorize.response import Responses
-from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SECOND, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
+from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.scopes import Asked
 from greatseal_idp.sessions.limits import LoginLimits

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from greatseal.api.declarations import EventType, Job, Scope
+from greatseal.api.declarations import EventType, Job
 from greatseal.api.directory import Directories
 from greatseal.api.http import Route
 from greatseal.host import Host
@@ -65,4 +65,4 @@ class Front:
 
     def jobs(self) -> list[Job]:
         """What has to be done from time to time."""
-        return [Job(name="idp-authorizations", every=SWEEP_SECONDS, run=self._authorize.waiting.sweep, scope=Scope.NODE)]
+        return [Job(name="idp-authorizations", every=SWEEP_SECONDS, run=self._authorize.waiting.sweep)]

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import delete, insert, select, update
 
 from greatseal.api.identity import SessionView
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import param
@@ -19,7 +20,6 @@ from greatseal_idp import tables as t
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.settings import TokenSettings
 
-SECOND = 1_000_000
 PUSHED, SIGN_IN, CONSENT = "ru", "si", "co"
 """The kinds of handles."""
 SIGN_IN_TTL = 3600 * SECOND

@@ -24,15 +24,15 @@ from greatseal.api.identity import (
     SessionCaller,
     SessionView,
 )
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.host import Host
 from greatseal_idp.backends import reached
 from greatseal_idp.directories import DirectoriesImpl
-from greatseal_idp.rbac import Roles, home_realm
+from greatseal_idp.rbac import Roles
 from greatseal_idp.sessions.login import WRONG, LoginImpl
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
-from greatseal_idp.sessions.store import SECOND
 from greatseal_idp.settings import WebUi
 
 FEATURES = ("passkey", "federation", "device-flow", "registration", "spiffe", "token-authority")
@@ -69,7 +69,7 @@ class SessionApi:
         self._directories = directories
         self._roles = roles
         self._origin = origin
-        self._realm = home_realm(host)
+        self._realm = host.realm
 
     def routes(self) -> list[Route]:
         return [

@@ -10,6 +10,7 @@ from sqlalchemy import delete, insert, or_, select, update
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client, Clients
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import Problem
 from greatseal.api.services import RESOLVER
 from greatseal.api.store import Row, Tx
@@ -19,7 +20,7 @@ from greatseal.net.addresses import AddressPolicy
 from greatseal.net.outbound import NameResolver, fetch
 from greatseal.net.system import SystemResolver
 from greatseal_idp import tables as t
-from greatseal_idp.sessions.store import SECOND, StoredSession
+from greatseal_idp.sessions.store import StoredSession
 from greatseal_idp.settings import OAuthSettings
 from greatseal_idp.signing import Signing
 

@@ -35,6 +35,7 @@ from greatseal.api.identity import (
     SessionView,
     Upstream,
 )
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
@@ -47,7 +48,7 @@ from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.places import Places, key_of
 from greatseal_idp.sessions.return_to import CHANGE, default_return_to, safe_return_to
-from greatseal_idp.sessions.store import SECOND, NewSession, SessionStore, StoredSession
+from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
 
 UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"

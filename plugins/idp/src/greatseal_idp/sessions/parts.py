@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from greatseal.api.clients import Clients
-from greatseal.api.declarations import EventType, Job, Scope
+from greatseal.api.declarations import EventType, Job
 from greatseal.api.http import AuthScheme, Route
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
@@ -68,7 +68,7 @@ class Sessions:
     def jobs(self) -> Sequence[Job]:
         """Retries of logout notifications, and the end of sessions and known places whose time is over."""
         return [
-            Job(name="idp-backchannel", every=DELIVER_SECONDS, run=self.backchannel.deliver, scope=Scope.NODE),
-            Job(name="idp-places", every=HOUR, run=self.login.places.forget_old, scope=Scope.NODE, jitter=60.0),
-            Job(name="idp-sessions", every=SWEEP_SECONDS, run=self.store.sweep, scope=Scope.NODE, jitter=60.0),
+            Job(name="idp-backchannel", every=DELIVER_SECONDS, run=self.backchannel.deliver),
+            Job(name="idp-places", every=HOUR, run=self.login.places.forget_old, jitter=60.0),
+            Job(name="idp-sessions", every=SWEEP_SECONDS, run=self.store.sweep, jitter=60.0),
         ]

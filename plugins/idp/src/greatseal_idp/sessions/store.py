@@ -11,6 +11,7 @@ from greatseal.api.audit import AuditEvent
 from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.http import Call
 from greatseal.api.identity import AccountRefused, SessionView, Upstream
+from greatseal.api.moments import SECOND
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -21,7 +22,6 @@ from greatseal_idp.settings import SessionSettings
 from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.revoked import Revocations
 
-SECOND = 1_000_000
 TOUCH_EVERY = 60 * SECOND
 """How often the time of the last request is written."""
 KNOWN = 1_000

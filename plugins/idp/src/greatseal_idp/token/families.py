@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import select, update
 
+from greatseal.api.moments import SECOND
 from greatseal.api.store import Row, Tx
 from greatseal.api.tokens import Authentication, Family, Granted
 from greatseal.db.tables import param
@@ -17,7 +18,6 @@ from greatseal_idp.token.endings import IS_OVER, OFFLINE, Endings
 from greatseal_idp.token.refresh_tokens import RefreshToken, RefreshTokens
 from greatseal_idp.token.revoked import Revocations
 
-SECOND = 1_000_000
 GRANTS = 5_000
 """Families whose unchanging part is remembered: about 1 kB each."""
 

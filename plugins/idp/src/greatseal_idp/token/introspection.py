@@ -7,6 +7,7 @@ import orjson
 from greatseal.api.clients import Client, Clients, InvalidClient
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccountRefused
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal_idp.clients.methods.none import PublicClient
@@ -14,7 +15,6 @@ from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.scopes import INTROSPECT
 from greatseal_idp.token.cors import open_to_scripts, preflight
 from greatseal_idp.token.families import FamiliesImpl
-from greatseal_idp.token.issue import SECOND
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
 from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
 

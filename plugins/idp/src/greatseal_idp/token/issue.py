@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from greatseal.api.clients import Client
+from greatseal.api.moments import SECOND
 from greatseal.api.tokens import Authentication, Granted
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
@@ -19,7 +20,6 @@ from greatseal_idp.settings import TokenSettings
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.revoked import Revocations
 
-SECOND = 1_000_000
 OPAQUE = "at"
 """The kind of opaque access tokens."""
 

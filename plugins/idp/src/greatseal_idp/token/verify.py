@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from greatseal.api.keys import KeyRing
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
 from greatseal.api.tokens import AccessToken, Authentication, GrantQuestion, SubjectToken
@@ -14,7 +15,7 @@ from greatseal.jose.compact import parse_compact
 from greatseal_idp.signing import ALGORITHMS, Signing
 from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.families import FamiliesImpl
-from greatseal_idp.token.issue import OPAQUE, SECOND, OpaqueTokens
+from greatseal_idp.token.issue import OPAQUE, OpaqueTokens
 from greatseal_idp.token.policy import Policy
 from greatseal_idp.token.revoked import Revocations
 
