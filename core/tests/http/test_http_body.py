@@ -42,22 +42,13 @@ async def test_a_body_becomes_a_struct(serve):
 
 S148 = {
     "NaN": b'{"name":"a","days":NaN}',
-    "Infinity": b'{"name":"a","days":-Infinity}',
-    "overflow": b'{"name":"a","days":1e999}',
     "duplicate": b'{"name":"a","name":"b"}',
     "deep": b"[" * 30_000 + b"]" * 30_000,
-    "deep objects": b'{"name":' * 5_000 + b"1" + b"}" * 5_000,
-    "digits": b'{"name":"a","days":' + b"9" * 5_000 + b"}",
     "surrogate": b'{"name":"\\ud800"}',
-    "bom": b'\xef\xbb\xbf{"name":"a"}',
-    "utf-16": '{"name":"a"}'.encode("utf-16"),
-    "not utf-8": b'{"name":"\xff"}',
-    "nul": b'{"name":"\\u0000"}',
-    "trailing": b'{"name":"a"} x',
     "comment": b'{"name":"a"/**/}',
-    "single quotes": b"{'name':'a'}",
     "empty": b"",
 }
+"""The whole table is that of the reader, in core/tests/jose."""
 
 
 @pytest.mark.parametrize("body", S148.values(), ids=S148)
