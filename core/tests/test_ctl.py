@@ -123,13 +123,17 @@ class Plugin:
 
 
 @pytest.fixture
-async def ctl(start_service, tmp_path, monkeypatch):
+def desk(tmp_path, monkeypatch):
     folder = tmp_path / "installed"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    feature = install(folder, "greatseal-desk", DESK)
+    return install(folder, "greatseal-desk", DESK)
+
+
+@pytest.fixture
+async def ctl(start_service, tmp_path, desk):
     with quiet():
-        service = await start_service(feature)
+        service = await start_service(desk)
         import greatseal_desk
 
         yield Ctl(service.url, tmp_path, greatseal_desk.SEEN)
@@ -281,28 +285,13 @@ async def test_a_long_list_is_read_page_by_page(ctl):
     assert len((await ctl.run("events", "--limit", "150")).stdout.splitlines()) == 151
 
 
-async def test_a_list_that_leads_in_a_circle_ends(ctl):
+@pytest.mark.parametrize(("what", "words"), [("circle", "the same again"), ("secrets", "keys:read"), ("page", "--server")])
+async def test_an_answer_that_is_no_good_is_one_line(ctl, what, words):
     await ctl.login()
 
-    result = await ctl.run("circle")
+    result = await ctl.run(what)
 
-    assert (result.exit_code, "the same again" in result.stderr) == (1, True)
-
-
-async def test_a_missing_permission_is_named(ctl):
-    await ctl.login()
-
-    result = await ctl.run("secrets")
-
-    assert (result.exit_code, "keys:read" in result.stderr) == (1, True)
-
-
-async def test_an_answer_of_something_else_is_told(ctl):
-    await ctl.login()
-
-    result = await ctl.run("page")
-
-    assert (result.exit_code, "--server" in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
+    assert (result.exit_code, words in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
 
 
 async def test_a_session_that_cannot_be_kept_is_ended_on_the_server(ctl):
@@ -354,18 +343,15 @@ def test_loopback_tls_and_sockets_are_private(url, private):
     assert Server(url).is_private is private
 
 
-async def test_a_unix_socket_is_a_server_too(start_service, tmp_path, monkeypatch):
-    folder = tmp_path / "installed"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    await start_service(install(folder, "greatseal-desk", DESK), server={"listen": f"unix:{tmp_path}/s"})
+async def test_a_unix_socket_is_a_server_too(start_service, tmp_path, desk):
+    await start_service(desk, server={"listen": f"unix:{tmp_path}/s"})
     ctl = Ctl(f"unix:{tmp_path}/s", tmp_path, [])
     await ctl.login()
 
     assert (await ctl.run("things", "list")).exit_code == 0
 
 
-async def test_tls_is_verified_against_the_system_or_a_file(start_service, tmp_path, monkeypatch):
+async def test_tls_is_verified_against_the_system_or_a_file(start_service, tmp_path, desk):
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
@@ -374,11 +360,8 @@ async def test_tls_is_verified_against_the_system_or_a_file(start_service, tmp_p
     for blob in issued.cert_chain_pems:
         blob.write_to_path(tmp_path / "cert.pem", append=True)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    folder = tmp_path / "installed"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
     files = {"tls_cert_file": str(tmp_path / "cert.pem"), "tls_key_file": str(tmp_path / "key.pem")}
-    service = await start_service(install(folder, "greatseal-desk", DESK), server=files)
+    service = await start_service(desk, server=files)
     ctl = Ctl(service.url.replace("http:", "https:"), tmp_path, [])
 
     untrusted = await ctl.run("login", "alice", "--password-file", "-", given="right\n")

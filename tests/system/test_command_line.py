@@ -314,13 +314,6 @@ def test_a_service_outlives_the_reader_of_its_greeting_and_ends_with_its_termina
     assert json.loads(log[-1])["event"] == "stopped"
 
 
-def test_check_config_tells_three_problems_at_once(config):
-    result = run("check-config", "-c", config(enabled=[*FEATURES, "htp-01"], more="[databse]\n[cluster]\nnode_id = 'UPPER'\n"))
-
-    assert result.returncode == 2
-    assert len(complaints(result)) == 3
-
-
 MISTAKEN = """
 [plugins]
 enabled = ["ca", "acme", "resolver", "idp", "users-file", "htp-01", "pam"]
@@ -446,14 +439,6 @@ def test_without_http_01_the_type_is_gone_and_nothing_else(config):
 
     assert {"newNonce", "newAccount", "newOrder"} <= set(directory)
     assert "http-01" not in run("plugins", "-c", path).stdout
-
-
-def test_acme_without_any_validator_is_refused(config):
-    result = run("check-config", "-c", config(enabled=["ca", "acme", "resolver"]))
-
-    assert result.returncode == 2
-    (line,) = complaints(result)
-    assert "challenge" in line
 
 
 def test_doctor_says_what_is_well_and_what_is_not(config):

@@ -184,11 +184,6 @@ def test_a_base_url_has_one_right_spelling(url):
         assert problems[0].startswith(f"[server] {key}: {url!r}")
 
 
-@pytest.mark.parametrize("url", ["https://h", "https://h_1.lan:8443/a/b.c~d-e_f", "https://192.0.2.1", "https://[2001:db8::1]:1/A"])
-def test_a_base_url_of_that_spelling_is_right(url):
-    assert base_and_issuer(Server(base_url=url)) == (url, url, [])
-
-
 def test_a_mistake_elsewhere_does_not_hide_what_is_given():
     assert report({"trusted_proxies": "127.0.0.1"}) == ["[server] trusted_proxies: expected a list, got a string"]
     assert report({"base_url": 3}) == ["[server] base_url: expected a string, got an integer"]
@@ -198,15 +193,6 @@ def test_a_mistake_elsewhere_does_not_hide_what_is_given():
         "[server] base_url: expected a string, got an integer",
         "[server] listen: expected a string, got an integer",
     ]
-
-
-def test_all_problems_are_in_one_report():
-    server = {"base_url": "https://a b", "listen": "unix:rel", "max_body_bytes": 0, "tls_key_file": "x", "trusted_proxies": ["x"]}
-
-    found = report(server, database={"url": "mysql://x", "max_connections": 0}, cluster={"node_id": "UPPER"}, plugins={"enabled": ["none"]})
-
-    assert len(found) == 9
-    assert len({problem.partition(":")[0] for problem in found}) == 9
 
 
 # ---- The state folder

@@ -1,6 +1,5 @@
 """CAs that are made at the first start, or brought as files."""
 
-import asyncio
 import json
 import os
 import signal
@@ -104,22 +103,34 @@ def chain_of(process: subprocess.Popen) -> list[str]:
     return json.loads(told.splitlines()[-1])
 
 
-@pytest.mark.parametrize("point", ["ca.root.key_made", "ca.root.recorded", "ca.issuing.key_made", "ca.issuing.recorded"])
+POINTS = ["ca.root.key_made", "ca.root.recorded", "ca.issuing.key_made", "ca.issuing.recorded", "ca.files.key_made"]
+
+
+def files(folder) -> dict[str, str]:
+    return {"key_file": str(folder / "ca.key"), "cert_file": str(folder / "ca.pem")}
+
+
+@pytest.mark.parametrize("point", POINTS)
 async def test_a_start_that_was_killed_is_finished_by_the_next(tmp_path, point):
-    config = document(tmp_path, ["ca"])
+    in_files = ".files." in point
+    config = document(tmp_path, ["ca"], ca=files(tmp_path) if in_files else {})
     killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT=f"{point}:kill")
     killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "ca.pem").exists()
 
     async with serve(config) as service:
-        assert len(await rows(service, KEYS)) == 2
-        assert sorted((row.role, row.generation) for row in await rows(service, AUTHORITIES)) == [("issuing", 1), ("root", 1)]
+        assert len(await rows(service, KEYS)) == (1 if in_files else 2)
+        assert (tmp_path / "ca.pem").exists() is in_files
+        if not in_files:
+            assert sorted((row.role, row.generation) for row in await rows(service, AUTHORITIES)) == [("issuing", 1), ("root", 1)]
         leaf, root = (x509.load_der_x509_certificate(der) for der in chain(service))
         leaf.verify_directly_issued_by(root)
 
 
-async def test_processes_that_start_at_once_have_one_ca(tmp_path):
-    one = document(tmp_path, ["ca"])
+@pytest.mark.parametrize("in_files", [False, True])
+async def test_processes_that_start_at_once_have_one_ca(tmp_path, in_files):
+    one = document(tmp_path, ["ca"], ca=files(tmp_path) if in_files else {})
     processes = [start(one | {"server": document(tmp_path, [])["server"]}) for _ in range(3)]
     chains = [chain_of(process) for process in processes]
 
@@ -127,18 +138,7 @@ async def test_processes_that_start_at_once_have_one_ca(tmp_path):
     async with serve(one) as service:
         assert [der.hex() for der in chain(service)] == chains[0]
         live = [row.purpose for row in await rows(service, KEYS) if row.state != "revoked"]
-        assert sorted(live) == ["ca:default:issuing", "ca:default:root"]
-
-
-async def test_kernels_of_one_process_that_start_at_once_have_one_ca(tmp_path):
-    configs = [document(tmp_path, ["ca"]), document(tmp_path, ["ca"])]
-
-    async def chain_of_one(config) -> tuple[bytes, ...]:
-        async with serve(config) as service:
-            return chain(service)
-
-    first, second = await asyncio.gather(*map(chain_of_one, configs))
-    assert first == second
+        assert sorted(live) == ["ca:default:root"] if in_files else ["ca:default:issuing", "ca:default:root"]
 
 
 # ---- Files
@@ -218,36 +218,31 @@ async def test_files_that_are_absent_are_made(tmp_path):
         assert chain(service) == first
 
 
-async def test_a_start_that_was_killed_between_the_files_is_finished(tmp_path):
-    config = document(tmp_path, ["ca"], ca={"key_file": str(tmp_path / "ca.key"), "cert_file": str(tmp_path / "ca.pem")})
-    killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT="ca.files.key_made:kill")
-    killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL
-    assert not (tmp_path / "ca.pem").exists()
-
-    async with serve(config) as service:
-        assert (tmp_path / "ca.pem").exists()
-        assert len(chain(service)) == 2
-
-
-async def test_files_are_made_once_by_processes_that_start_at_once(tmp_path):
-    config = document(tmp_path, ["ca"], ca={"key_file": str(tmp_path / "ca.key"), "cert_file": str(tmp_path / "ca.pem")})
-    processes = [start(config | {"server": document(tmp_path, [])["server"]}) for _ in range(2)]
-
-    assert chain_of(processes[0]) == chain_of(processes[1])
-
-
-@pytest.mark.parametrize("absent", ["key_file", "cert_file"])
-async def test_one_file_without_the_other_is_refused(tmp_path, brought, absent):
-    getattr(brought, absent).unlink()
-
-    assert f"is there without {getattr(brought, absent)}" in await brought.refusal(tmp_path)
+BROUGHT = {
+    "a key alone": (lambda ca: ca.cert_file.unlink(), "is there without {ca.cert_file}"),
+    "a certificate alone": (lambda ca: ca.key_file.unlink(), "is there without {ca.key_file}"),
+    "a key that others can read": (lambda ca: ca.key_file.chmod(0o640), "run: chmod 600 {ca.key_file}"),
+    "a key of another certificate": (lambda ca: ca.write_key("other"), "for another key"),
+    "no CA": (lambda ca: ca.write(ca.certificate("issuing", "root", ca=False), ca.root), "is no CA certificate"),
+    "a CA that ended": (lambda ca: ca.write(ca.certificate("issuing", "root", days=(-10, -1)), ca.root), "expired on"),
+    "a CA of tomorrow": (lambda ca: ca.write(ca.certificate("issuing", "root", days=(1, 10)), ca.root), "is valid from"),
+    "a root that is no CA": (lambda ca: ca.write(ca.issuing, ca.certificate("root", "root", ca=False)), "CN=root: is no CA certificate"),
+    "no root": (lambda ca: ca.write(ca.issuing), "the root is missing at the end"),
+    "another root": (lambda ca: ca.write(ca.issuing, ca.certificate("other", "other")), "CN=issuing was not issued by CN=other"),
+    "an empty file": (lambda ca: ca.cert_file.write_bytes(b""), "cannot be read as PEM certificates"),
+    "a file of something else": (lambda ca: ca.cert_file.write_bytes(b"nonsense"), "cannot be read as PEM certificates"),
+    "PEM of something else": (
+        lambda ca: ca.cert_file.write_bytes(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        "cannot be read as PEM certificates",
+    ),
+}
 
 
-async def test_a_key_that_others_can_read_is_refused(tmp_path, brought):
-    brought.key_file.chmod(0o640)
+@pytest.mark.parametrize(("spoil", "words"), BROUGHT.values(), ids=BROUGHT)
+async def test_files_that_cannot_be_a_ca_are_refused(tmp_path, brought, spoil, words):
+    spoil(brought)
 
-    assert f"run: chmod 600 {brought.key_file}" in await brought.refusal(tmp_path)
+    assert words.format(ca=brought) in await brought.refusal(tmp_path)
 
 
 async def test_an_encrypted_key_needs_its_password(tmp_path, brought):
@@ -271,34 +266,6 @@ async def test_a_plain_key_is_refused_where_an_encrypted_one_is_required(tmp_pat
     assert "require_encrypted_key" in detail
 
 
-async def test_a_key_of_another_certificate_is_refused(tmp_path, brought):
-    brought.write_key("other")
-
-    assert "for another key" in await brought.refusal(tmp_path)
-
-
-UNFIT = {
-    "is no CA certificate": {"ca": False},
-    "expired on": {"days": (-10, -1)},
-    "is valid from": {"days": (1, 10)},
-}
-
-
-@pytest.mark.parametrize(("reason", "of"), UNFIT.items(), ids=UNFIT)
-async def test_certificates_that_cannot_issue_now_are_refused(tmp_path, brought, reason, of):
-    brought.write(brought.certificate("issuing", "root", **of), brought.root)
-
-    assert reason in await brought.refusal(tmp_path)
-
-
-async def test_a_chain_in_the_wrong_order_or_without_root_is_refused(tmp_path, brought):
-    brought.write(brought.issuing)
-    assert "the root is missing at the end" in await brought.refusal(tmp_path)
-    other = brought.certificate("other", "other")
-    brought.write(brought.issuing, other)
-    assert "CN=issuing was not issued by CN=other" in await brought.refusal(tmp_path)
-
-
 def with_sha1(certificate: x509.Certificate) -> x509.Certificate:
     """As old tools signed it, at least by name: nothing here makes SHA-1 signatures any more."""
     sha256_with_rsa = bytes.fromhex("06092a864886f70d01010b")
@@ -320,12 +287,6 @@ async def test_how_an_old_root_signed_itself_is_not_looked_at_and_sha_1_below_it
     assert "sha1, 1.2.840.113549.1.1.5" in detail
 
 
-async def test_a_last_certificate_that_is_no_ca_is_refused(tmp_path, brought):
-    brought.write(brought.issuing, brought.certificate("root", "root", ca=False))
-
-    assert "CN=root: is no CA certificate" in await brought.refusal(tmp_path)
-
-
 @pytest.mark.parametrize("curve", [ec.SECP256K1(), ec.SECP521R1()], ids=lambda curve: curve.name)
 async def test_a_key_of_a_type_that_no_ca_has_is_refused_with_those_that_are_possible(tmp_path, brought, curve):
     brought.keys["issuing"] = ec.generate_private_key(curve)
@@ -334,10 +295,3 @@ async def test_a_key_of_a_type_that_no_ca_has_is_refused_with_those_that_are_pos
 
     detail = await brought.refusal(tmp_path)
     assert "the key is none of ec:P-256, ec:P-384, " in detail
-
-
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-async def test_files_that_are_no_pem_are_refused(tmp_path, brought, content):
-    brought.cert_file.write_bytes(content)
-
-    assert "cannot be read as PEM certificates" in await brought.refusal(tmp_path)
