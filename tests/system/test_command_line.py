@@ -363,6 +363,8 @@ cert_file = "{folder}/ca.pem"
 
 [profiles.web]
 issue_as = "mtc"
+
+[profiles.long]
 validity_days = 36500
 """
 FOUND = [
@@ -389,7 +391,7 @@ FOUND = [
     "[[rbac.role]] 'administrator': permissions: no enabled plugin knows 'client:read'; did you mean 'clients:read'?",
     "[ca] default: {folder}/ca.pem is there without {folder}/ca.key",
     "[profiles.web] issue_as: no enabled plugin issues 'mtc'",
-    "[profiles.web] validity_days: 36500 days are more than the 3650 that CA 'default' lives",
+    "[profiles.long] validity_days: 36500 days are more than the 3650 that CA 'default' lives",
     "plugin 'acme' has no challenge type to offer",
     "{folder}/file/state: the state folder cannot be used: {folder}/file is no folder; see [server] state_dir",
 ]
