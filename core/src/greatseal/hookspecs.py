@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Welcome,
     )
     from greatseal.api.directory import Directory
-    from greatseal.api.http import AuthScheme, Discovery, Route
+    from greatseal.api.http import AuthScheme, ClientTrust, Discovery, Route
     from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
-    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims", "client_auth_methods",
-    "client_fields", "client_resolvers", "commands", "credential_stores", "ctl", "directories", "discovery", "extensions",
-    "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs", "key_stores", "lifespans",
-    "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas", "scopes", "selectors",
-    "services", "settings", "start_page", "token_bindings", "verify", "welcome",
+    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
+    "client_auth_methods", "client_fields", "client_resolvers", "client_trust", "commands", "credential_stores", "ctl", "directories",
+    "discovery", "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
+    "key_stores", "lifespans", "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas",
+    "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -235,6 +235,11 @@ def log_backends(host: "Host") -> "Sequence[LogBackend]":
 @hookspec
 def discovery(host: "Host") -> "Sequence[Discovery]":
     """Members of discovery documents and of the ACME directory. Two owners of one member stop the start."""
+
+
+@hookspec
+def client_trust(host: "Host") -> "Sequence[ClientTrust]":
+    """Whose certificates the clients of a listener may show, keyed by ``name``; without any, no listener asks. Read by the kernel."""
 
 
 @hookspec

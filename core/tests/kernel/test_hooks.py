@@ -12,7 +12,7 @@ from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
-from greatseal.api.http import AuthScheme
+from greatseal.api.http import AuthScheme, ClientTrust
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
@@ -79,6 +79,7 @@ def kernel_with(*features, **sections):
 
 COMPONENTS = {
     "scopes": (ScopeDefinition, "sample", "return [ScopeDefinition('sample', 'A sample.')]"),
+    "client_trust": (ClientTrust, "sample", "return [ClientTrust(name='sample', roots=lambda: [])]"),
     "authenticators": (
         Authenticator,
         "sample",

@@ -1,7 +1,7 @@
 """Routes as data, the rules that guard them, calls and replies."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, overload
 from urllib.parse import parse_qsl
 
@@ -178,7 +178,11 @@ class Connection(Protocol):
     state: dict[str, Any]
     trusted_proxy: bool
     certificate: bytes | None
-    """The DER of the certificate that the client proved to hold. None where it has none: no listener asks for one yet."""
+    """The DER of the certificate that the client proved to hold, None where it has none.
+
+    Of the TLS connection, where a :class:`ClientTrust` has the listener ask for one; behind a trusted proxy that of the header Client-Cert
+    of this call (RFC 9440), and no other. Who issued it, the listener has looked at; for whom, has not been looked at by anybody.
+    """
 
 
 class Call(Protocol):
@@ -283,6 +287,17 @@ class AuthScheme(ABC):
     def finish(self, call: Call, reply: Reply) -> Reply:
         """Called with every reply of a guarded route, refusals too, also those of :meth:`authenticate`; may add headers."""
         return reply
+
+
+class ClientTrust(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose certificates the clients of a listener may show. With one, the listener asks every client, and none has to have one."""
+
+    name: str
+    roots: Callable[[], Sequence[bytes]]
+    """DER: certificates of CAs, and those of clients that no CA issued (RFC 8705 s2.2). A connection with a certificate that none of them
+    vouches for is ended. Asked again, for connections to come, when ``tx.changed("client_trust", "")`` is told and when the TLS files are
+    read again; empty lets nobody show one."""
+    listener: ListenerName = "main"
 
 
 class Discovery(msgspec.Struct, frozen=True):

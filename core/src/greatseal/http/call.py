@@ -9,7 +9,7 @@ from aiohttp import web
 from greatseal.api.http import Caller, Connection, Parameters, Route
 from greatseal.api.problems import BadRequest
 from greatseal.http.body import read_body
-from greatseal.http.connection import ConnectionState, TrustedProxies, peer_of
+from greatseal.http.connection import ConnectionState, TrustedProxies, certificate_of, forwarded_certificate, peer_of
 from greatseal.jose.strict import decode_json
 
 T = TypeVar("T")
@@ -92,9 +92,13 @@ class HttpCall:
             protocol = self.http.protocol
             state: ConnectionState | None = getattr(protocol, "connection", None)
             if state is None:
-                state = ConnectionState(trusted_proxy=self._peer in self._surroundings.proxies)
+                proxied = self._peer in self._surroundings.proxies
+                certificate = None if proxied else certificate_of(self.http.transport)
+                state = ConnectionState(trusted_proxy=proxied, certificate=certificate)
                 if hasattr(protocol, "connection"):
                     protocol.connection = state
+            if state.trusted_proxy:
+                state.certificate = forwarded_certificate(self.http.headers)  # one connection of it carries the calls of many
             self._connection = state
         return self._connection
 

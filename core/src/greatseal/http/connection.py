@@ -1,18 +1,23 @@
 """What lives as long as a connection, and whose word about the client's address counts."""
 
+import asyncio
+import binascii
 import ipaddress
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 from multidict import CIMultiDictProxy
+
+from greatseal.api.problems import BadRequest
 
 UNIX = "unix"
 """In ``trusted_proxies``: whoever can connect to the Unix socket of the listener is a trusted proxy."""
 
 _FOR = re.compile(r'(?<![\w-])for=(?:"([^"]*)"|([^;,\s"]+))', re.IGNORECASE)
 _HOPS = 32
+_BYTES = re.compile(r":([A-Za-z0-9+/=]+):", re.ASCII)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -22,8 +27,8 @@ class ConnectionState:
 
     __slots__ = ("certificate", "state", "trusted_proxy")
 
-    def __init__(self, *, trusted_proxy: bool) -> None:
-        self.certificate: bytes | None = None
+    def __init__(self, *, trusted_proxy: bool, certificate: bytes | None = None) -> None:
+        self.certificate = certificate
         self.state: dict[str, Any] = {}
         self.trusted_proxy = trusted_proxy
 
@@ -71,6 +76,28 @@ class TrustedProxies:
             if nearest not in self:
                 break
         return nearest
+
+
+def certificate_of(transport: asyncio.BaseTransport | None) -> bytes | None:
+    """The DER that the client of a TLS connection showed, and that was found to be good."""
+    connection = None if transport is None else transport.get_extra_info("ssl_object")
+    return connection.getpeercert(binary_form=True) if connection else None
+
+
+def forwarded_certificate(headers: "CIMultiDictProxy[str]") -> bytes | None:
+    """The DER in Client-Cert, a byte sequence (RFC 9440 s2.2, RFC 8941 s3.3.5), of a trusted proxy. Raises BadRequest for anything else."""
+    fields = headers.getall("Client-Cert", ())
+    if not fields:
+        return None
+    found = _BYTES.fullmatch(fields[0].strip()) if len(fields) == 1 else None
+    try:
+        return binascii.a2b_base64(found[1], strict_mode=True) if found else _no_certificate()
+    except binascii.Error:
+        return _no_certificate()
+
+
+def _no_certificate() -> NoReturn:
+    raise BadRequest("Client-Cert: expected one certificate as :base64: (RFC 9440); the proxy has to replace what clients send")
 
 
 def peer_of(peername: object) -> str:

@@ -2,6 +2,7 @@
 
 import ssl
 import stat
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,14 +17,37 @@ class Tls:
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self._files = (cert_file, key_file)
+        self._roots: Callable[[], Sequence[bytes]] | None = None
         self.context = self._current = tls_context(cert_file, key_file)
         self.context.sni_callback = self._choose
+
+    def ask_clients(self, roots: Callable[[], Sequence[bytes]]) -> None:
+        """Let clients show a certificate that one of the roots vouches for. Before the listener opens."""
+        self._roots = roots
+        # Whether it asks, a connection has from the context that it began with; whom it trusts, from the one that is chosen.
+        _ask(self.context)
+        self._current = self._made()
 
     def read_again(self, now: int) -> None:
         """Use the files as they are now, at that moment (microseconds). Raises ListenProblem, and then nothing changes."""
         if problem := lifetime_problem(self._files[0], now):
             raise ListenProblem(problem)
-        self._current = tls_context(*self._files)
+        self._current = self._made()
+
+    def trust_again(self) -> None:
+        """Ask for the roots again, for connections to come. Raises ListenProblem, and then nothing changes."""
+        self._current = self._made()
+
+    def _made(self) -> ssl.SSLContext:
+        context = tls_context(*self._files)
+        if self._roots is not None:
+            _ask(context)
+            for root in self._roots():
+                try:
+                    context.load_verify_locations(cadata=root)
+                except (ssl.SSLError, ValueError) as error:
+                    raise ListenProblem(f"a root of client certificates cannot be read as DER: {error}") from None
+        return context
 
     def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         """Of every connection, whether it names a server or not."""
@@ -45,6 +69,11 @@ def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
         raise ListenProblem(f"{cert_file} and {key_file} are no certificate chain with its unencrypted key: {reason}") from None
     _check_key(cert_file)
     return context
+
+
+def _ask(context: ssl.SSLContext) -> None:
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate of a client may be its own root
 
 
 def _check_key(cert_file: Path) -> None:

@@ -11,7 +11,7 @@ from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
-from greatseal.api.http import AuthScheme
+from greatseal.api.http import AuthScheme, ClientTrust
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
@@ -33,6 +33,7 @@ class Point(msgspec.Struct, frozen=True):
 POINTS = (
     Point("key_stores", KeyStore, lambda one: one.name),
     Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__),
+    Point("client_trust", ClientTrust, lambda one: one.name),
     Point("authenticators", Authenticator, lambda one: one.name),
     Point("login_options", LoginOptions, lambda one: one.name),
     Point("password_changers", PasswordChanger, lambda one: one.name),

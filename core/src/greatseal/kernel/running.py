@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from greatseal.api.declarations import Placement
-from greatseal.api.http import AuthScheme, ListenerName
+from greatseal.api.http import AuthScheme, ClientTrust, ListenerName
 from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
 from greatseal.db.database import Rehearsing, open_database
@@ -16,6 +16,7 @@ from greatseal.db.migrate import ensure
 from greatseal.db.sole import Hold, sole
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import Listeners, open_listeners
+from greatseal.http.tls import Tls
 from greatseal.kernel.folders import make_state_folder
 from greatseal.kernel.kernel import Kernel
 from greatseal.keys.rotation import NodeKeys, first_cluster_key
@@ -144,5 +145,29 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
         )
         for name in names
     }
+    _ask_clients(kernel)
     async with open_listeners(kernel.listeners, dispatchers, log=kernel.log) as listeners:
         yield listeners
+
+
+def _ask_clients(kernel: Kernel) -> None:
+    """Have the listeners that somebody trusts clients of ask for certificates."""
+    trusting = kernel.registry.of(ClientTrust).values()
+    for listener in kernel.listeners:
+        roots = [one.roots for one in trusting if one.listener == listener.name]
+        if listener.tls is None or not roots:
+            continue
+        tls, name = listener.tls, listener.name
+        tls.ask_clients(lambda roots=roots: [root for some in roots for root in some()])  # type: ignore[misc]
+
+        def changed(_id: str, tls: Tls = tls, name: str = name) -> None:
+            try:
+                tls.trust_again()
+            except StartProblem as problem:
+                kernel.log.warning(
+                    "the roots of client certificates are wrong; those of before stay in use",
+                    listener=name,
+                    reason="; ".join(problem.messages),
+                )
+
+        kernel.changes.subscribe("client_trust", changed)
