@@ -1,12 +1,16 @@
 """SAN injectors and observers: what third parties add to an issuance."""
 
 import sys
+from functools import partial
 
 import pytest
 from cryptography import x509
 from sqlalchemy import select
 
+from greatseal.api.issuance import CertificateQuery
+from greatseal.api.problems import BadRequest, Conflict, NotFound
 from greatseal.testing.distributions import install
+from greatseal.testing.store import audit
 from greatseal_ca import tables
 
 INJECTOR = """
@@ -26,6 +30,9 @@ class Ledger(IssuanceObserver):
 
     def issued(self, tx, certificate):
         self.seen.append((certificate, tx.now))
+
+    def revoked(self, tx, certificate, reason):
+        self.seen.append((certificate, reason))
 
 class Plugin:
     def __init__(self):
@@ -73,6 +80,59 @@ async def test_observers_are_told_in_the_transaction(open_with):
     ((told, _),) = sys.modules["greatseal_third_party"].Ledger.seen
 
     assert told == certificate
+
+
+async def test_observers_are_told_of_a_revocation_once(open_with):
+    desk = await open_with()
+    certificate = await desk.certify("a.example.com")
+    revoke = partial(desk.db.write, partial(desk.issuance.revoke, by="alice"), certificate.id)
+    with pytest.raises(BadRequest, match="the reason 6 is none of 1, 3, 4, 5, 9"):
+        await revoke(6)
+    revoked = await revoke(1)
+    with pytest.raises(Conflict, match="the certificate is revoked"):
+        await revoke(4)
+
+    assert sys.modules["greatseal_third_party"].Ledger.seen[1:] == [(revoked, 1)]
+    assert (revoked.status, revoked.reason) == ("revoked", 1)
+    assert await desk.issuance.certificate(certificate.id) == revoked
+    (event,) = await desk.rows(select(audit).where(audit.c.event_type == "cert.revoke"))
+    assert (event.principal, event.sub) == ("alice", "account-1")
+    assert event.detail == f"serial {certificate.serial.hex()} of CA default, certificate {certificate.id}, reason 1"
+
+
+async def test_only_what_was_issued_is_revoked(open_desk):
+    desk = await open_desk()
+    prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
+    revoke = partial(desk.issuance.revoke, by="alice")
+
+    with pytest.raises(Conflict, match="the certificate is signing"):
+        await desk.db.write(revoke, prepared.id, None)
+    with pytest.raises(NotFound):
+        await desk.db.write(revoke, "nothing", None)
+
+
+async def test_the_inventory_is_listed_and_found_by_serial(open_desk):
+    desk = await open_desk(ca=[{"id": "one", "is_default": True}, {"id": "two"}])
+    made = [await desk.certify("a.example.com", ca_id=ca_id) for ca_id in ("one", "one", "two")]
+    last, middle, first = sorted(made, key=lambda one: one.id, reverse=True)
+    find = partial(desk.db.read, desk.issuance.find)
+    asked = {
+        "all": CertificateQuery(),
+        "a page": CertificateQuery(limit=1, before=last.id),
+        "of a CA": CertificateQuery(ca_id="two"),
+        "of an account": CertificateQuery(ca_id="two", account_id="account-1", status="issued"),
+        "of nobody": CertificateQuery(account_id="nobody"),
+    }
+
+    assert {name: await desk.issuance.certificates(query) for name, query in asked.items()} == {
+        "all": [last, middle, first],
+        "a page": [middle],
+        "of a CA": [made[2]],
+        "of an account": [made[2]],
+        "of nobody": [],
+    }
+    assert await find("one", made[0].serial) == made[0]
+    assert (await find("two", made[0].serial), await find("one", made[0].serial, "mtc")) == (None, None)
 
 
 async def test_inventory_and_authorities_are_alike_on_both_databases(open_desk, database_url):

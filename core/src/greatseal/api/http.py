@@ -74,7 +74,7 @@ class Bearer(Rule, frozen=True):
 
 
 class Operator(Rule, frozen=True):
-    """An operator of the CA with one of ``roles``. Served by no plugin yet."""
+    """An operator of the CA with one of ``roles``; its caller is an :class:`OperatorCaller`. Served by no plugin yet."""
 
     roles: tuple[str, ...]
 
@@ -93,6 +93,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who calls: what an :class:`AuthScheme` proved. Schemes return subclasses with more."""
 
     subject: str
+
+
+class OperatorCaller(Caller, frozen=True, kw_only=True):
+    """What the scheme of :class:`Operator` proved: who acts in which role, and for which CA alone; ``ca_id`` None for all."""
+
+    role: str
+    ca_id: str | None = None
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -260,7 +260,8 @@ class Issuer(ABC):
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """An inventory record. ``status`` signing becomes issued or, after a crash that hid the outcome, unknown (published as revoked).
 
-    Moments are microseconds; ``serial`` is the DER content without sign byte, None only where the log has not given the number yet."""
+    Moments are microseconds; ``serial`` is the DER content without sign byte, None only where the log has not given the number yet;
+    ``reason`` is a CRLReason of RFC 5280 s5.3.1, None where none was given."""
 
     id: str
     status: Literal["signing", "issued", "unknown", "revoked"]
@@ -275,6 +276,21 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     der: bytes | None
     chain: tuple[bytes, ...]
     media_type: str
+    revoked_at: int | None = None
+    reason: int | None = None
+
+
+class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Inventory records, newest first by the second in their ids: at most ``limit`` with an id below ``before``.
+
+    A filter that is None lets all through.
+    """
+
+    limit: int = 100
+    before: str | None = None
+    ca_id: str | None = None
+    account_id: str | None = None
+    status: str | None = None
 
 
 class IssuanceObserver(ABC):
@@ -285,7 +301,7 @@ class IssuanceObserver(ABC):
         """The certificate is in the inventory; what this writes commits with it. Never raises: issuance must succeed."""
 
     def revoked(self, tx: Tx, certificate: Certificate, reason: int | None) -> None:
-        """The certificate is revoked."""
+        """The certificate is revoked, in the transaction that says so. Never raises, as :meth:`issued`."""
 
 
 class Issuance(Protocol):
@@ -345,6 +361,19 @@ class Issuance(Protocol):
 
     async def certificate(self, id: str) -> Certificate | None:
         """The inventory record."""
+
+    async def certificates(self, query: CertificateQuery) -> Sequence[Certificate]:
+        """The inventory records of a query."""
+
+    def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = "x509") -> Certificate | None:
+        """The certificate of that serial, which is of one CA and issuer alone."""
+
+    def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
+        """Revoke an issued certificate, tell the observers, write ``cert.revoke``. ``by`` is who does it, for the audit log.
+
+        Raises ``Refuse``: NotFound for an unknown id, Conflict for one that is not issued or was revoked before, BadRequest for a reason
+        that no certificate of an end entity may have.
+        """
 
 
 class SerialTaken(Conflict):

@@ -2,16 +2,18 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
-from greatseal.api.issuance import Certificate, Draft, Issued, Prepared, SerialTaken
-from greatseal.api.problems import Conflict
-from greatseal.api.store import Refuse, Row, Tx
+from greatseal.api.issuance import Certificate, CertificateQuery, Draft, Issued, Prepared, SerialTaken
+from greatseal.api.problems import Conflict, NotFound
+from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
 from greatseal_ca.tables import certificate, chain
@@ -52,6 +54,16 @@ _GIVE_UP = (
     .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
     .values(status="unknown")
     .returning(certificate.c.serial)
+)
+
+_BY_SERIAL = select(certificate).where(
+    certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == param("issue_as")
+)
+_REVOKE = (
+    update(certificate)
+    .where(certificate.c.id == param("the_id"), certificate.c.status == "issued")
+    .values(status="revoked", revoked_at=param("revoked_at"), reason=param("reason"))
+    .returning(*certificate.c)
 )
 
 
@@ -145,8 +157,32 @@ class Inventory:
     def find(self, tx: Tx, id: str) -> Certificate | None:
         """The record of that id."""
         row = tx.one(_FIND, id=id)
+        return None if row is None else self._read(tx, row)
+
+    def find_serial(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str) -> Certificate | None:
+        """The record of that serial of a CA and issuer."""
+        row = tx.one(_BY_SERIAL, serial=serial.hex(), ca_id=ca_id, issue_as=issue_as)
+        return None if row is None else self._read(tx, row)
+
+    @scan
+    def listed(self, tx: Tx, query: CertificateQuery) -> list[Certificate]:
+        """The records of a query, newest first."""
+        wanted = {name: getattr(query, name) for name in ("before", "ca_id", "account_id", "status")}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return [self._read(tx, row) for row in tx.all(_listing(tuple(given)), limit=query.limit, **given)]
+
+    def revoke(self, tx: Tx, id: str, reason: int | None, by: str) -> Certificate:
+        """From issued to revoked. Raises Refuse with NotFound or Conflict."""
+        row = tx.one(_REVOKE, the_id=id, revoked_at=tx.now, reason=reason)
         if row is None:
-            return None
+            found = tx.one(_FIND, id=id)
+            raise Refuse(NotFound("there is no such certificate") if found is None else Conflict(f"the certificate is {found.status}"))
+        why = "" if reason is None else f", reason {reason}"
+        detail = f"serial {row.serial} of CA {row.ca_id}, certificate {row.id}{why}"
+        tx.audit(AuditEvent(event_type="cert.revoke", service="ca", principal=by, sub=row.account_id, detail=detail))
+        return self._read(tx, row)
+
+    def _read(self, tx: Tx, row: Row) -> Certificate:
         certificates = self._by_id.get(row.chain_id)
         return _certificate(row, _stored_chain(tx, row.chain_id) if certificates is None else certificates)
 
@@ -197,7 +233,15 @@ def _certificate(row: Row, certificates: tuple[bytes, ...]) -> Certificate:
         der=row.der if row.der is None else bytes(row.der),
         chain=certificates,
         media_type=row.media_type or "",
+        revoked_at=row.revoked_at,
+        reason=row.reason,
     )
+
+
+@cache
+def _listing(filters: tuple[str, ...]) -> Select[Any]:
+    conditions = (certificate.c.id < param(name) if name == "before" else certificate.c[name] == param(name) for name in filters)
+    return select(certificate).where(*conditions).order_by(certificate.c.id.desc()).limit(param("limit"))
 
 
 def _hex(serial: bytes | None) -> str | None:

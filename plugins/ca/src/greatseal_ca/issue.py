@@ -1,12 +1,14 @@
 """The service that protocols in front of the CA use."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from cryptography import x509
 
 from greatseal.api.acme import Identifier, RejectedIdentifier
 from greatseal.api.issuance import (
     Certificate,
+    CertificateQuery,
     CertificateRequest,
     Draft,
     IdentifierType,
@@ -33,6 +35,10 @@ from greatseal_ca.profiles import X509, Profiles
 from greatseal_ca.returned import check_returned
 from greatseal_ca.validity import Window
 
+REASONS: Mapping[str, int] = MappingProxyType(
+    {"keyCompromise": 1, "affiliationChanged": 3, "superseded": 4, "cessationOfOperation": 5, "privilegeWithdrawn": 9}
+)
+"""Why the certificate of an end entity may be revoked (RFC 5280 s5.3.1); unspecified is to give no reason, and nothing is on hold here."""
 _UNBOUND = Constraints(())
 """What another issuer lets its certificates be, it says itself."""
 
@@ -118,6 +124,20 @@ class CertificateAuthority:
 
     async def certificate(self, id: str) -> Certificate | None:
         return await self._host.db.read(self._inventory.find, id)
+
+    async def certificates(self, query: CertificateQuery) -> Sequence[Certificate]:
+        return await self._host.db.read(self._inventory.listed, query)
+
+    def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
+        return self._inventory.find_serial(tx, ca_id, serial, issue_as)
+
+    def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
+        if reason is not None and reason not in REASONS.values():
+            raise Refuse(BadRequest(f"the reason {reason} is none of {', '.join(map(str, REASONS.values()))} (RFC 5280 s5.3.1)"))
+        certificate = self._inventory.revoke(tx, id, reason, by)
+        for observer in self._host.components(IssuanceObserver).values():
+            observer.revoked(tx, certificate, reason)
+        return certificate
 
     def _names(self, request: IssuanceRequest, issuer: Issuer) -> tuple[x509.GeneralName, ...]:
         """All names of the certificate; that of a CA has none."""

@@ -2,16 +2,17 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema, Welcome
+from greatseal.api.declarations import Check, EventType, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, Issuer
 from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
+from greatseal_ca.admin import PERMISSIONS, CertificatesAdmin
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns
 from greatseal_ca.identifiers import BUILT_IN
@@ -23,6 +24,9 @@ from greatseal_ca.routes import CaCertificates
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, ProfilesSettings, default_ca
 from greatseal_ca.start import start_parts
 from greatseal_ca.tables import SCHEMA
+
+if TYPE_CHECKING:
+    import click
 
 
 class Parts:
@@ -64,8 +68,19 @@ class Plugin:
         return [
             EventType("ca.created", "ca", "A root or issuing certificate was made at the first start."),
             EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
+            EventType("cert.revoke", "ca", "A certificate was revoked; the principal is who did it, the subject the account."),
             EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
         ]
+
+    @hookimpl
+    def permissions(self) -> Sequence[PermissionName]:
+        return PERMISSIONS
+
+    @hookimpl
+    def ctl(self) -> "Sequence[click.Command]":
+        from greatseal_ca.ctl import COMMANDS
+
+        return COMMANDS
 
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
@@ -86,7 +101,8 @@ class Plugin:
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        return CaCertificates(self._shared(host).authorities).routes()
+        parts = self._shared(host)
+        return [*CaCertificates(parts.authorities).routes(), *CertificatesAdmin(host, parts.issuance).routes()]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:

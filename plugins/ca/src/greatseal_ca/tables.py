@@ -52,6 +52,8 @@ certificate = table(
     Column("der", Blob),
     Column("chain_id", Id),
     Column("media_type", Text),
+    Column("revoked_at", Moment),
+    Column("reason", Serial),
     UniqueConstraint("serial", "ca_id", "issue_as", name="uq_ca_certificate_serial"),
     Index("ix_ca_certificate_account", "account_id"),
     Index("ix_ca_certificate_spki", "spki_sha256"),
@@ -60,4 +62,4 @@ certificate = table(
 """The inventory. ``serial`` is lower-case hex without sign byte, and of one CA and issuer alone; ``tbs`` is there as long as the
 certificate is not (``der`` holds it)."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0002")
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0003")
