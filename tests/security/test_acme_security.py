@@ -270,41 +270,31 @@ async def test_s134_time_that_ran_out_during_the_probe(lab):
 
 
 HOSTILE = [
-    "' OR '1'='1",
-    "1; DROP TABLE acme_order--",
-    "%00",
-    "%27%20OR%201=1--",
-    "../../etc/passwd",
-    str(2**63),
-    "-1",
-    "\u202e",
-    "a" * 300,
-]
+    "' OR '1'='1", "1; DROP TABLE acme_order--", "%00", "%27%20OR%201=1--", "../../etc/passwd", str(2**63), "-1", "\u202e", "a" * 300,
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-async def test_s151_text_for_the_database_is_never_a_statement(both, text):
+async def test_s151_text_for_the_database_is_never_a_statement(both):
     client = await both.client()
     made = await client.order("a.localhost")
     paths = ["account/{}", "order/{}", "order/{}/finalize", "authz/{}", "chall/{}/http-01", "cert/{}"]
-    urls = [f"{both.url}/acme/{path.format(_quoted(text))}" for path in paths]
-    urls.append(f"{made.json['authorizations'][0].replace('authz', 'chall')}/{_quoted(text)}")
+    for text in HOSTILE:
+        urls = [f"{both.url}/acme/{path.format(_quoted(text))}" for path in paths]
+        urls.append(f"{made.json['authorizations'][0].replace('authz', 'chall')}/{_quoted(text)}")
+        answers = [await client.post(url, {"csr": ""} if url.endswith("finalize") else None) for url in urls]
+        named = [
+            await client.order(text),
+            await client.order({"type": text, "value": text}),
+            await client.order("a.localhost", notAfter=text),
+            await client.post(client.kid, {"contact": [f"mailto:{text}@example.org"]}),
+            await client.post(client.directory["newOrder"], {}, kid=f"{client.kid[:-36]}{text}"),
+        ]
+        profile = await client.order("a.localhost", profile=text)
 
-    answers = [await client.post(url, {"csr": ""} if url.endswith("finalize") else None) for url in urls]
-    named = [
-        await client.order(text),
-        await client.order({"type": text, "value": text}),
-        await client.order("a.localhost", notAfter=text),
-        await client.post(client.kid, {"contact": [f"mailto:{text}@example.org"]}),
-        await client.post(client.directory["newOrder"], {}, kid=f"{client.kid[:-36]}{text}"),
-    ]
-
-    profile = await client.order("a.localhost", profile=text)
-
-    assert profile.error == "invalidProfile" or "profile" not in profile.json
-    assert {one.status for one in (*answers, *named)} <= {200, 400, 401, 404}
-    assert all(one.status in {401, 404} for one in answers)
-    assert (await client.post(made.location)).json == made.json
+        assert profile.error == "invalidProfile" or "profile" not in profile.json
+        assert {one.status for one in named} <= {200, 400, 401, 404}, text
+        assert {one.status for one in answers} <= {401, 404}, text
+        assert (await client.post(made.location)).json == made.json
 
 
 def _quoted(text: str) -> str:
