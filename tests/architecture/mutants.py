@@ -34,10 +34,12 @@ SCOPE = (
     "plugins/ca/src/greatseal_ca/checks.py",
     "plugins/dpop/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
-    "plugins/idp/src/greatseal_idp/pages/account.py",
+    "plugins/idp/src/greatseal_idp/extensions.py",
     "plugins/idp/src/greatseal_idp/pages/forms.py",
+    "plugins/idp/src/greatseal_idp/proofs.py",
     "plugins/idp/src/greatseal_idp/scopes.py",
     "plugins/idp/src/greatseal_idp/token/**/*.py",
+    "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/resource-indicators/src/**/*.py",
 )
 """Where every deciding line has an entry."""

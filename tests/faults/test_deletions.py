@@ -27,7 +27,7 @@ async def test_others_write_between_the_bites_of_a_deletion(
 ) -> None:
     service = await start_service("idp", database={"url": database_url, "migrate": "auto"})
     host = service.host("idp")
-    provider = service.kernel.hooks.instances["idp"].provider(host)
+    provider = service.kernel.hooks.instances["idp"].assembly(host)
     asked = Client(client_id="", token_endpoint_auth_method="none", redirect_uris=("https://app.example/cb",))
     client = (await provider.clients.register(Registration(client=asked, open=False), by="root")).client.client_id
     granted = Granted(subject="alice@EXAMPLE", client_id=client, scopes=("openid", "offline_access"))

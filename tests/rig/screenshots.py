@@ -37,7 +37,7 @@ async def main(folder: Path) -> None:
             chromium() as browser,
         ):
             plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
-            registered = await plugin.provider(service.host("idp")).clients.create(
+            registered = await plugin.assembly(service.host("idp")).clients.create(
                 {
                     "client_name": "Example Wiki",
                     "redirect_uris": ["http://localhost/account"],  # any port: the account page then shows what was allowed

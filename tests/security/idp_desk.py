@@ -132,7 +132,7 @@ class Desk(testing.Desk):
     @property
     def provider(self) -> Any:
         """The parts of the running provider: the keys that forgers do not have."""
-        return self.service.kernel.hooks.instances["idp"].provider(self.service.host("idp"))
+        return self.service.kernel.hooks.instances["idp"].assembly(self.service.host("idp"))
 
 
 def credentials_of(client: Mapping[str, Any], secret: str = SECRET) -> dict[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from greatseal.api.acme import AccountBinding, ChallengeValidator
     from greatseal.api.authorization import Extension
-    from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
+    from greatseal.api.clients import ClientAuthMethod, ClientResolver
     from greatseal.api.declarations import (
         Check,
         EventType,
@@ -47,7 +47,7 @@ hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_fields", "client_resolvers", "client_trust", "commands", "credential_stores", "ctl", "directories",
+    "client_auth_methods", "client_resolvers", "client_trust", "commands", "credential_stores", "ctl", "directories",
     "discovery", "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
     "key_stores", "lifespans", "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas",
     "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
@@ -144,11 +144,6 @@ def claims(host: "Host") -> "Sequence[ClaimsProvider]":
 @hookspec
 def client_auth_methods(host: "Host") -> "Sequence[ClientAuthMethod[Any]]":
     """Ways in which OAuth clients prove themselves, keyed by ``method``. A method that nobody provides is unknown."""
-
-
-@hookspec
-def client_fields(host: "Host") -> "Sequence[ClientField]":
-    """Fields of OAuth clients that do something because this plugin is there, keyed by ``name``; without it they are refused."""
 
 
 @hookspec

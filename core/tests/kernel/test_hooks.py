@@ -9,7 +9,7 @@ import pytest
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
-from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
+from greatseal.api.clients import ClientAuthMethod, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, ClientTrust
@@ -157,7 +157,6 @@ COMPONENTS = {
         return [Sample()]
         """,
     ),
-    "client_fields": (ClientField, "sample", "return [ClientField(name='sample')]"),
     "token_bindings": (
         TokenBinding,
         "sample",

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from importlib import import_module
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from greatseal.api.tokens import Authentication, Granted
+from greatseal.testing.distributions import install
 from greatseal.testing.people import PeopleDesk
 
 ROOT = {"name": "root", "permissions": ["*"], "users": ["alice"]}
@@ -19,7 +22,7 @@ class Desk(PeopleDesk):
     @property
     def provider(self) -> Any:
         host: Any = self.service.host("idp")
-        return host._plugin.provider(host)
+        return host._plugin.assembly(host)
 
     async def claims(self, token: str) -> Any:
         """What /userinfo gives for an access token."""
@@ -36,6 +39,59 @@ class Desk(PeopleDesk):
 def open_idp(open_people) -> Any:
     """``await open_idp(clock=..., rbac=..., session=...)``: a :class:`Desk`."""
     return partial(open_people, "idp", desk=Desk)
+
+
+PARTS = """
+from greatseal import hookimpl
+from greatseal.api.authorization import Extension
+from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.http import Discovery, Route
+from greatseal.api.services import AUTHORIZATIONS, CLIENTS
+from greatseal.api.tokens import Grant, TokenBinding
+
+GIVEN = []
+
+
+class Plugin:
+    requires = (AUTHORIZATIONS, CLIENTS)
+
+    @hookimpl
+    def token_bindings(self):
+        return [one for one in GIVEN if isinstance(one, TokenBinding)]
+
+    @hookimpl
+    def extensions(self):
+        return [one for one in GIVEN if isinstance(one, Extension)]
+
+    @hookimpl
+    def grants(self):
+        return [one for one in GIVEN if isinstance(one, Grant)]
+
+    @hookimpl
+    def discovery(self):
+        return [one for one in GIVEN if isinstance(one, Discovery)]
+
+    @hookimpl
+    def routes(self, host):
+        return [one(host) for one in GIVEN if callable(one)]
+"""
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch) -> Any:
+    """``feature = parts(binding, extension, ...)``: another distribution, which brings these; what is callable makes a route of a host."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    names = (f"greatseal-parts{number}" for number in count())
+
+    def make(*components: object) -> str:
+        name = next(names)
+        feature = install(folder, name, PARTS)
+        import_module(name.replace("-", "_")).GIVEN.extend(components)
+        return feature
+
+    return make
 
 
 class Administrator:

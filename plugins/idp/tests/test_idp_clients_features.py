@@ -1,13 +1,12 @@
 """Fields of a client that ask for a feature of another plugin: refused without it, and whoever must get bound tokens gets no others."""
 
 import base64
-import sys
 
+import msgspec
 import orjson
 import pytest
 
-from greatseal.api.problems import StartProblem
-from greatseal.testing.distributions import install
+from greatseal.api.authorization import Extension
 from greatseal_idp import tables as t
 
 ADMINS = {"role": [{"name": "administrator", "permissions": ["*"], "groups": ["admins"]}]}
@@ -28,21 +27,19 @@ ASKING = {
     "frontchannel_logout_uri": "https://app.example/front",
     "frontchannel_logout_session_required": True,
 }
-BINDING = ("dpop_bound_access_tokens", "tls_client_certificate_bound_access_tokens", "profile")
 PLAIN = {name: False if value is True else None for name, value in ASKING.items()} | {"profile": "default"}
 
-FEATURES = """
-from greatseal import hookimpl
-from greatseal.api.clients import ClientField
 
-FIELDS = []
+def bringing(field, value):
+    """An extension that brings one member, with the type of a value that asks for something."""
+    kind, default = (bool, False) if value is True else (str, None if field != "profile" else "default")
+    struct = msgspec.defstruct("Fields", [(field, kind | None, default)], frozen=True, kw_only=True)
 
+    class Feature(Extension[msgspec.Struct]):
+        name = "feature"
+        fields = struct
 
-class Plugin:
-    @hookimpl
-    def client_fields(self, host):
-        return [ClientField(name=name) for name in FIELDS]
-"""
+    return Feature()
 
 
 @pytest.fixture
@@ -74,54 +71,37 @@ async def test_a_field_of_a_feature_that_no_plugin_provides_is_400_at_post_and_p
         assert answer.json["error_description"] == f"{field}: no enabled plugin provides this"
 
     shown = (await desk.get(f"/api/admin/clients/{client['client_id']}", cookie=await desk.cookie("bob"))).json
-    assert (shown[field], shown["updated_at"]) == (None, client["updated_at"])
+    assert (field in shown, shown["updated_at"]) == (False, client["updated_at"])
 
 
 @pytest.mark.parametrize("values", [PLAIN, dict.fromkeys(ASKING)], ids=["plain", "null"])
-async def test_a_value_that_asks_for_nothing_is_kept_as_it_is(desk, values):
+async def test_a_value_that_asks_for_nothing_is_ignored_like_every_member_that_nobody_knows(desk, values):
     made = await post(desk, {**APP, **values})
 
     assert made.status == 201, made.text
-    assert {name: made.json[name] for name in values} == values
+    assert made.json.keys().isdisjoint(values)
     assert (await put(desk, made.json["client_id"], values)).status == 200
     assert (await token(desk, made.json["client_id"])).status == 200
 
 
 @pytest.mark.parametrize(("field", "value"), ASKING.items())
-async def test_the_plugin_that_provides_a_feature_switches_its_field_on_and_no_other(open_idp, tmp_path, monkeypatch, field, value):
-    folder = tmp_path / "features"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    features = install(folder, "greatseal-features", FEATURES.replace("[]", f"[{field!r}]", 1))
-    desk = await open_idp(features, rbac=ADMINS)
+async def test_the_plugin_that_brings_a_member_switches_it_on_and_no_other(open_idp, parts, field, value):
+    desk = await open_idp(parts(bringing(field, value)), rbac=ADMINS)
 
     made = await post(desk, {**APP, field: value})
     others = [await post(desk, {**APP, name: other}) for name, other in ASKING.items() if name != field]
 
-    sys.modules.pop("greatseal_features")
     assert (made.status, made.json[field]) == (201, value)
     assert (await token(desk, made.json["client_id"])).status == 200
     assert {answer.status for answer in others} == {400}
 
 
-async def test_a_field_that_waits_for_nobody_stops_the_start(open_idp, tmp_path, monkeypatch):
-    folder = tmp_path / "features"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    features = install(folder, "greatseal-features", FEATURES.replace("[]", "['dpop_bound_acces_tokens']", 1))
-
-    with pytest.raises(StartProblem, match="'dpop_bound_acces_tokens' is no field that waits for a plugin; expected one of dpop_bound"):
-        await open_idp(features)
-
-    sys.modules.pop("greatseal_features")
-
-
-@pytest.mark.parametrize("field", BINDING)
-async def test_a_stored_client_that_must_get_bound_tokens_gets_none_when_its_plugin_is_gone(desk, field):
+@pytest.mark.parametrize("field", [*ASKING, "whatever_else_a_plugin_brought"])
+async def test_a_stored_client_that_asks_for_what_nobody_provides_gets_no_token(desk, field):
     """RFC 9449 s5.2, RFC 8705 s3.4: a disabled plugin must not turn its clients' tokens into bearer tokens."""
     client = (await post(desk, APP)).json
     stored = await desk.provider.clients.get(client["client_id"])
-    more = {**stored.more, field: ASKING[field]}
+    more = {**stored.more, field: ASKING.get(field, 1)}
     await keep(desk, client["client_id"], more)
 
     answer = await token(desk, client["client_id"])
@@ -131,6 +111,14 @@ async def test_a_stored_client_that_must_get_bound_tokens_gets_none_when_its_plu
     assert (await put(desk, client["client_id"], {"client_name": "New"})).status == 400
     assert (await put(desk, client["client_id"], {field: None})).status == 200
     assert (await token(desk, client["client_id"])).status == 200
+
+
+async def test_what_a_former_version_stored_and_asks_for_nothing_is_forgotten(desk):
+    client = (await post(desk, APP)).json
+    await keep(desk, client["client_id"], PLAIN)
+
+    assert (await token(desk, client["client_id"])).status == 200
+    assert (await put(desk, client["client_id"], {"client_name": "New"})).status == 200
 
 
 async def keep(desk, client_id, more):

@@ -20,7 +20,7 @@ async def service(start_service: StartService) -> Any:
 
 @pytest.fixture
 def registry(service: Any) -> Registry:
-    return service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+    return service.kernel.hooks.instances["idp"].assembly(service.host("idp")).clients
 
 
 async def rows(service: Any) -> list[Any]:
@@ -169,7 +169,7 @@ async def test_clients_are_found_by_spiffe_id(service: Any, registry: Registry) 
 
 async def test_any_text_as_a_client_id_is_looked_up_safely(start_service: StartService, database_url: str) -> None:
     service = await start_service("idp", database={"url": database_url})
-    registry = service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+    registry = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).clients
     for client_id in ("", "x" * 256, "x" * 100_000, "' OR 1=1 --", "\x00", "\ud800", "ä", "a\nb"):
         assert await registry.get(client_id) is None
         assert await registry.update(client_id, {}, by="root") is None
@@ -178,7 +178,7 @@ async def test_any_text_as_a_client_id_is_looked_up_safely(start_service: StartS
 
 async def test_the_life_of_a_client_on_both_databases(start_service: StartService, database_url: str) -> None:
     service = await start_service("idp", "client-auth-jwt", "resolver", database={"url": database_url})
-    registry = service.kernel.hooks.instances["idp"].provider(service.host("idp")).clients
+    registry = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).clients
     made = await registry.create({**BASIC, "client_name": "ü", "logo_uri": "https://app.example/ü".replace("ü", "%C3%BC")}, by="root")
     sealed = await registry.create({"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "s" * 32}, by="root")
 

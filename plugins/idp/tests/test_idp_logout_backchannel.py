@@ -73,7 +73,7 @@ async def test_a_client_that_is_down_is_told_again_three_times(open_idp, clock, 
     cookie, _, _ = await signed_in(idp, f"{relying_party.url}/backchannel")
     await idp.post("/api/auth/logout", cookie=cookie)
     await delivered(idp)
-    deliver = idp.provider.sessions.backchannel.deliver
+    deliver = idp.provider.backchannel.deliver
 
     await deliver()
     assert len(relying_party.tokens) == 1  # not due yet
@@ -102,7 +102,7 @@ async def test_a_client_that_comes_back_is_told(open_idp, clock, relying_party):
     relying_party.status = 204
     clock.advance(10)
 
-    await idp.provider.sessions.backchannel.deliver()
+    await idp.provider.backchannel.deliver()
 
     assert [event.outcome for event in await idp.events("backchannel_logout_out")] == ["failure", "success"]
     assert await idp.rows(t.notification) == []
@@ -127,10 +127,10 @@ async def test_what_a_crash_left_behind_is_delivered_once_its_lease_is_over(open
     row |= {"attempts": 1, "due_at": START + 60_000_000, "expires_at": START + 3_600_000_000}
     await idp.service.host("idp").db.write(lambda tx: tx.run(t.notification.insert().values(**row)))
 
-    await idp.provider.sessions.backchannel.deliver()
+    await idp.provider.backchannel.deliver()
     assert relying_party.tokens == []
     clock.advance(60)
-    await asyncio.gather(*(idp.provider.sessions.backchannel.deliver() for _ in range(8)))
+    await asyncio.gather(*(idp.provider.backchannel.deliver() for _ in range(8)))
 
     assert len(relying_party.tokens) == 1
     assert await idp.rows(t.notification) == []
@@ -158,6 +158,6 @@ async def test_what_was_put_off_by_a_clock_that_was_ahead_is_told_when_it_is_put
     relying_party.status = 200
 
     clock.step(-86_400)
-    await idp.provider.sessions.backchannel.deliver()
+    await idp.provider.backchannel.deliver()
 
     assert [event.outcome for event in await idp.events("backchannel_logout_out")] == ["failure", "success"]

@@ -16,7 +16,7 @@ async def service(start_service: StartService) -> Any:
 
 @pytest.fixture
 def scopes(service: Any) -> Scopes:
-    return service.kernel.hooks.instances["idp"].provider(service.host("idp")).scopes
+    return service.kernel.hooks.instances["idp"].assembly(service.host("idp")).scopes
 
 
 async def test_idp_063_idp_065_eight_built_in_scopes_are_made_at_the_first_start(scopes: Scopes) -> None:

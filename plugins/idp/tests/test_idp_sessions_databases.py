@@ -20,7 +20,7 @@ async def test_a_session_begins_is_used_and_ends(open_idp, database_url, relying
     assert (await idp.post("/api/auth/logout", cookie=cookie)).status == 204
     assert (await idp.get("/api/auth/me", cookie=cookie)).status == 401
 
-    await idp.provider.sessions.backchannel.deliver()
+    await idp.provider.backchannel.deliver()
     await idp.deliveries()
     assert len(relying_party.tokens) == 1
     assert await idp.rows(t.session) == []
@@ -41,7 +41,7 @@ async def test_a_failed_sign_in_is_recorded_and_expired_sessions_are_swept(open_
     clock.advance(1)
     assert (await idp.login("alice", "wrong")).status == 401
 
-    await idp.provider.sessions.store.sweep()
+    await idp.provider.sessions.sweep()
 
     assert await idp.rows(t.session) == []
     assert len(await idp.events("login_failure")) == 1

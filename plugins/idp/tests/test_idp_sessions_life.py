@@ -12,7 +12,7 @@ from greatseal.api.identity import Upstream
 from greatseal.api.services import LOGIN
 from greatseal.testing import FakeClock
 from greatseal_idp import tables as t
-from greatseal_idp.sessions.return_to import safe_return_to
+from greatseal_idp.pages.return_to import safe_return_to
 
 START = 1_800_000_000_000_000
 HOUR = 3600
@@ -174,7 +174,7 @@ async def test_a_job_removes_sessions_whose_time_is_over(idp):
     kept = await idp.cookie()
     clock.advance(4 * HOUR)
 
-    await idp.provider.sessions.store.sweep()
+    await idp.provider.sessions.sweep()
 
     (row,) = await idp.rows(t.session)
     assert row.digest == hashlib.sha256(kept.partition("=")[2].encode()).digest()

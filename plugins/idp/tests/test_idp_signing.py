@@ -24,7 +24,7 @@ async def service(start_service: StartService) -> Any:
 
 @pytest.fixture
 def signing(service: Any) -> Signing:
-    return service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    return service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
 
 
 def listed(signing: Signing) -> list[SigningKey]:
@@ -48,7 +48,7 @@ async def test_a_token_verifies_with_the_published_key(service: Any, signing: Si
 
 async def test_idp_329_the_algorithm_of_the_settings_is_the_default(start_service: StartService) -> None:
     service = await start_service("idp", server={"jwt_signing_algorithm": "RS256"})
-    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
 
     assert signing.algorithms == ("RS256", "ES256")
     token = await signing.jwt("JWT", {"iss": service.url})
@@ -111,7 +111,7 @@ async def test_tokens_of_another_issuer_and_changed_ones_are_refused(service: An
 async def test_a_key_whose_successor_looks_older_leaves_too(start_service: StartService) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     service = await start_service("idp", clock=clock, session={"ttl": 600}, tokens={"access_token_ttl": 900, "id_token_ttl": 300})
-    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
     clock.step(-90)
     await signing.rotate(by="root")
 
@@ -124,7 +124,7 @@ async def test_a_key_whose_successor_looks_older_leaves_too(start_service: Start
 async def test_a_jump_ahead_of_the_clock_retires_no_key(start_service: StartService) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     service = await start_service("idp", clock=clock)
-    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
     await signing.rotate(by="root")
     before = kids(signing)
 
@@ -137,7 +137,7 @@ async def test_a_jump_ahead_of_the_clock_retires_no_key(start_service: StartServ
 async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_service: StartService) -> None:
     clock = FakeClock(1_800_000_000_000_000)
     service = await start_service("idp", clock=clock, session={"ttl": 600}, tokens={"access_token_ttl": 900, "id_token_ttl": 300})
-    signing: Signing = service.kernel.hooks.instances["idp"].provider(service.host("idp")).signing
+    signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
     clock.advance(5000)
     rotated = await signing.rotate(by="root")
     old = next(key for key in listed(signing) if key.status == "retained")

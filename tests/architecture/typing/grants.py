@@ -26,7 +26,6 @@ from greatseal.host import Host
 
 
 class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    node: str
     digest: bytes
     client_id: str
     redirect_uri: str
@@ -37,7 +36,6 @@ class AuthorizationCode(Grant[CodeRequest]):
     """RFC 6749 s4.1.3: one use; a second one revokes what the first one gave."""
 
     grant_type = "authorization_code"
-    prepared_as = CodeRequest
 
     CONSUME: Executable
     USED: Executable
@@ -53,15 +51,11 @@ class AuthorizationCode(Grant[CodeRequest]):
         if node is None:
             raise InvalidGrant("the code is unknown")
         return CodeRequest(
-            node=node,
             digest=sha256(form["code"].encode()).digest(),
             client_id=request.client.client_id,
             redirect_uri=form["redirect_uri"],
             code_verifier=form.get("code_verifier"),
         )
-
-    def owner(self, prepared: CodeRequest) -> str:
-        return prepared.node
 
     def redeem(self, tx: Tx, prepared: CodeRequest) -> Granted | Refused:
         row = tx.one(self.CONSUME, digest=prepared.digest, now=tx.now)
@@ -89,7 +83,6 @@ class AuthorizationCode(Grant[CodeRequest]):
 
 
 class Poll(msgspec.Struct, frozen=True, kw_only=True):
-    node: str
     digest: bytes
     client_id: str
 
@@ -98,7 +91,6 @@ class DeviceCode(Grant[Poll]):
     """RFC 8628 s3.4: every poll is a write, refusals too; the approved one consumes."""
 
     grant_type = "urn:ietf:params:oauth:grant-type:device_code"
-    prepared_as = Poll
 
     POLL: Executable
     CONSUME: Executable
@@ -111,10 +103,7 @@ class DeviceCode(Grant[Poll]):
         node = self.host.handles.node_of(code, "device")
         if node is None:
             raise InvalidGrant("the device code is unknown")
-        return Poll(node=node, digest=sha256(code.encode()).digest(), client_id=request.client.client_id)
-
-    def owner(self, prepared: Poll) -> str:
-        return prepared.node
+        return Poll(digest=sha256(code.encode()).digest(), client_id=request.client.client_id)
 
     def redeem(self, tx: Tx, prepared: Poll) -> Granted | Refused:
         row = tx.one(self.POLL, digest=prepared.digest, client_id=prepared.client_id, now=tx.now)

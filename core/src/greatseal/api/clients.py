@@ -216,19 +216,6 @@ class ClientAuthMethod(ABC, Generic[C]):
         """Last: ``client`` is registered for this method. Raises :class:`InvalidClient`; Unavailable when keys cannot be had now."""
 
 
-class ClientField(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of clients that asks for a feature of this plugin, for example ``dpop_bound_access_tokens`` (RFC 9449 s5.2).
-
-    It is one of the fields that the identity provider keeps for features of other plugins: ``dpop_bound_access_tokens``,
-    ``tls_client_certificate_bound_access_tokens``, ``profile``, ``authorization_signed_response_alg``, ``request_object_signing_alg``,
-    ``frontchannel_logout_uri``, ``frontchannel_logout_session_required``; another name is a problem at the start. A client may have it from
-    then on, and the plugin keeps what it promises. Without a plugin that names the field, registration refuses a value that asks for the
-    feature, and a stored client whose tokens would have to be bound gets none.
-    """
-
-    name: str
-
-
 class ClientResolver(ABC):
     """Clients that are no row of the registry, for example those of a federation. Asked for ids that the registry does not have."""
 

@@ -82,11 +82,9 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(ABC, Generic[P]):
-    """One ``grant_type``. ``P`` is what its transaction needs, a Struct, so that it can travel to the node that owns the row."""
+    """One ``grant_type``. ``P`` is what its transaction needs."""
 
     grant_type: ClassVar[str]
-    prepared_as: ClassVar[type[msgspec.Struct] | None] = None
-    """The Struct ``P``; None for a grant that consumes nothing: its ``prepare`` always returns Granted."""
 
     @abstractmethod
     async def prepare(self, request: ProvenRequest) -> P | Granted:
@@ -96,17 +94,13 @@ class Grant(ABC, Generic[P]):
         Problem to refuse; nothing is changed then.
         """
 
-    def owner(self, prepared: P) -> str | None:
-        """The label of the node whose row :meth:`redeem` consumes, as its handle says; None for any node."""
-        return None
-
     def redeem(self, tx: Tx, prepared: P) -> Granted | Refused:
         """Consume the grant's own row and say what it gives, by one guarded UPDATE.
 
         Raises Refuse when nothing may change: another client's attempt must not burn a code. Returns Refused when the attempt itself
         changes something: a replay revokes, a poll that came too soon is counted.
         """
-        raise TypeError(f"{self.grant_type} has prepared_as but no redeem")
+        raise TypeError(f"{self.grant_type} was prepared and has no redeem")
 
 
 # ---- Who may refuse

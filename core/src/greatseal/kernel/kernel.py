@@ -89,12 +89,17 @@ class Kernel:
         return key in self._factories
 
     def discovery_members(self, document: str) -> dict[str, object]:
-        """The members of a discovery document, merged, also inside of ``meta``. Raises StartProblem for two owners of one member."""
+        """The members of a discovery document, merged, also inside of ``meta``; keys are joined.
+
+        Raises StartProblem for two owners of one member.
+        """
         merged: dict[str, object] = {}
         meta: dict[str, object] = {}
         for one in self.discovery:
             if one.document == document:
                 members = dict(one.members())
+                if document == "jwks":
+                    members["keys"] = [*merged.pop("keys", ()), *members["keys"]]  # type: ignore[misc]  # each is a list
                 shown = members.pop("meta", {})
                 if not isinstance(shown, Mapping):
                     raise StartProblem(f"the {document} document's member 'meta' is no object but {type(shown).__name__}")

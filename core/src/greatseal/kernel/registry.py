@@ -8,7 +8,7 @@ import msgspec
 
 from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
-from greatseal.api.clients import ClientAuthMethod, ClientField, ClientResolver
+from greatseal.api.clients import ClientAuthMethod, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, ClientTrust
@@ -41,7 +41,6 @@ POINTS = (
     Point("directories", Directory, lambda one: one.name),
     Point("claims", ClaimsProvider, lambda one: one.name),
     Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),
-    Point("client_fields", ClientField, lambda one: one.name),
     Point("client_resolvers", ClientResolver, lambda one: one.name),
     Point("token_bindings", TokenBinding, lambda one: one.confirmation),
     Point("extensions", Extension, lambda one: one.name),

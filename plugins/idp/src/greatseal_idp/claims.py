@@ -1,49 +1,51 @@
 """Claims of people: which ones a scope releases, and their values from the first provider that knows them (OpenID Connect Core s5)."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_idp.backends import reached
-from greatseal_idp.scopes import Scope
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.scopes import Scope, Scopes
 
 USERINFO_CLAIMS = "userinfo_claims"
 """The member of access tokens that names the claims which /userinfo gives beside those of the scopes."""
-RESERVED = frozenset(
+OWN = frozenset(
     {
-        "acr", "act", "amr", "at_hash", "aud", "auth_time", "authorization_details", "azp", "c_hash", "client_id", "cnf", "events", "exp",
+        "acr", "act", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "client_id", "cnf", "events", "exp",
         "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", USERINFO_CLAIMS,
     }
 )  # fmt: skip
-"""Claims that say something about a token or a sign-in: no scope and no provider sets them."""
+"""Claims that say something about a token or a sign-in: no scope, no provider and no extension sets them."""
 
 
 COMBINATIONS = 1_000
 """Sets of scopes whose claims are remembered."""
 
 
-class Scoped(Protocol):
-    """Where scope definitions are."""
-
-    async def all(self) -> Mapping[str, Scope]: ...
-
-
 class Claims:
     """The values of claims."""
 
-    def __init__(self, host: Host, scopes: Scoped) -> None:
+    def __init__(self, host: Host, scopes: Scopes, extensions: Extensions) -> None:
         self._host = host
         self._scopes = scopes
+        self._extensions = extensions
         self._definitions: Mapping[str, Scope] = {}
         self._released: dict[tuple[str, ...], frozenset[str]] = {}
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """Claims that no scope and no provider sets: those of tokens, and those of extensions."""
+        return OWN | {"authorization_details"} | self._extensions.claims
 
     async def of(self, subject: str, scopes: Iterable[str], wanted: Iterable[str] = ()) -> dict[str, Any]:
         """The claims that ``scopes`` release and those ``wanted`` by name, as far as they have a value.
 
         Raises DirectoryUnavailable: no reply with claims missing.
         """
-        missing = (await self.released(scopes)).union(wanted) - RESERVED
+        missing = (await self.released(scopes)).union(wanted) - self.reserved
         found: dict[str, Any] = {}
         for provider in self._host.components(ClaimsProvider).values():
             asked = provider.claims & missing
@@ -62,7 +64,7 @@ class Claims:
         key = tuple(scopes)
         found = self._released.get(key)
         if found is None:
-            found = frozenset(claim for scope in key if scope in definitions for claim in definitions[scope].claims) - RESERVED
+            found = frozenset(claim for scope in key if scope in definitions for claim in definitions[scope].claims) - self.reserved
             self._released[key] = found
         return found
 
@@ -73,7 +75,7 @@ class Claims:
 
     async def implied(self, parameter: Mapping[str, Any] | None, scopes: Collection[str], registered: Iterable[str]) -> tuple[str, ...]:
         """The scopes, of those ``registered``, that release what the ``claims`` parameter names and ``scopes`` do not release."""
-        missing = {*names_in(parameter, "userinfo"), *names_in(parameter, "id_token")} - RESERVED
+        missing = {*names_in(parameter, "userinfo"), *names_in(parameter, "id_token")} - self.reserved
         if not missing:
             return ()
         missing -= await self.released(scopes)
@@ -83,7 +85,7 @@ class Claims:
 
     def supported(self) -> frozenset[str]:
         """All that the providers may ever give, for the discovery document."""
-        return frozenset(claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims) - RESERVED
+        return frozenset(claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims) - self.reserved
 
 
 def names_in(parameter: Mapping[str, Any] | None, member: str) -> tuple[str, ...]:

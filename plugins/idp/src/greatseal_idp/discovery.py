@@ -13,6 +13,7 @@ from greatseal.api.http import Call, Reply, Route
 from greatseal.api.tokens import ClaimsProvider, Grant
 from greatseal.host import Host
 from greatseal_idp import tables as t
+from greatseal_idp.extensions import PROMPTS, Extensions
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.cors import ALLOW
@@ -50,13 +51,16 @@ class _Document(msgspec.Struct, frozen=True):
 class DiscoveryDocuments:
     """Both documents and /jwks."""
 
-    def __init__(self, host: Host, scopes: Scopes, signing: Signing) -> None:
+    def __init__(self, host: Host, scopes: Scopes, signing: Signing, extensions: Extensions) -> None:
         self._host = host
         self._scopes = scopes
         self._signing = signing
+        self._extensions = extensions
         self._built: dict[Document, _Document] = {}
         self._changes = 0
-        self._jwks = _Document.of(b"", JWKS_SECONDS)
+        self._signed_by = b""
+        self._jwks: _Document | None = None
+        host.changes.subscribe("jwks", self._forget_keys)
         for kind in (t.SCOPE.name, "oauth", "openid"):
             host.changes.subscribe(kind, self._forget)
 
@@ -81,8 +85,8 @@ class DiscoveryDocuments:
     async def jwks(self, call: Call) -> Reply:
         """GET /jwks."""
         body = self._signing.jwks()
-        if body is not self._jwks.body:
-            self._jwks = _Document.of(body, JWKS_SECONDS)
+        if self._jwks is None or body is not self._signed_by:
+            self._signed_by, self._jwks = body, _Document.of(self._with_others(body), JWKS_SECONDS)
         return self._jwks.answer(call)
 
     async def members(self, document: Document) -> dict[str, Any]:
@@ -118,7 +122,7 @@ class DiscoveryDocuments:
             "require_pushed_authorization_requests": False,
             "scopes_supported": list(await self._scopes.all()),
             "response_types_supported": ["code"],
-            "response_modes_supported": ["query", "fragment", "form_post"],
+            "response_modes_supported": list(self._extensions.modes),
             "grant_types_supported": list(self._host.components(Grant)),
             "token_endpoint_auth_methods_supported": methods,
             "revocation_endpoint_auth_methods_supported": methods,
@@ -140,9 +144,9 @@ class DiscoveryDocuments:
             "claims_supported": await self._claims(),
             "claim_types_supported": ["normal"],
             "claims_parameter_supported": True,
-            "request_parameter_supported": False,
+            "request_parameter_supported": "request" in self._extensions.openers,
             "request_uri_parameter_supported": False,
-            "prompt_values_supported": ["none", "login", "consent", "select_account"],
+            "prompt_values_supported": [*PROMPTS, *self._extensions.prompts],
         }
 
     async def _claims(self) -> list[str]:
@@ -150,6 +154,14 @@ class DiscoveryDocuments:
         given = {claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims}
         of_scopes = [claim for scope in (await self._scopes.all()).values() for claim in scope.claims if claim in given]
         return list(dict.fromkeys(("sub", "iss", "auth_time", "acr", "amr", "sid", *of_scopes)))
+
+    def _with_others(self, body: bytes) -> bytes:
+        """The key set with the keys of other plugins, for example one that decrypts request objects."""
+        others = self._host.discovery("jwks").get("keys")
+        return orjson.dumps({"keys": [*orjson.loads(body)["keys"], *others]}) if isinstance(others, list) else body
+
+    def _forget_keys(self, _id: str) -> None:
+        self._jwks = None
 
     def _forget(self, _id: str) -> None:
         self._changes += 1

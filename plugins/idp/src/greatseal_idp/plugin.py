@@ -5,28 +5,26 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
-from greatseal.api.clients import ClientAuthMethod, ClientField
+from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.pages import StartLine, StartPart
-from greatseal.api.services import CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
+from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
-from greatseal_idp import admin
-from greatseal_idp.authorize import front
-from greatseal_idp.clients.fields import unknown_features
+from greatseal_idp import admin, extensions
+from greatseal_idp.assembly import Assembly
+from greatseal_idp.authorize import events as authorize
+from greatseal_idp.claims import OWN
+from greatseal_idp.clients import fields
 from greatseal_idp.clients.health import ClientHealth
-from greatseal_idp.clients.methods.basic import ClientSecretBasic
-from greatseal_idp.clients.methods.none import PublicClient
-from greatseal_idp.clients.methods.post import ClientSecretPost
-from greatseal_idp.provider import Provider
+from greatseal_idp.pages.return_to import ACCOUNT
 from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
-from greatseal_idp.sessions import parts as sessions
-from greatseal_idp.sessions.return_to import ACCOUNT
+from greatseal_idp.sessions import events as sessions
 from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
-from greatseal_idp.token import events
+from greatseal_idp.token import events as token
 
 if TYPE_CHECKING:
     import click
@@ -38,13 +36,13 @@ class Plugin:
     uses = (RESOLVER,)
 
     def __init__(self) -> None:
-        self._provider: Provider | None = None
+        self._assembly: Assembly | None = None
 
-    def provider(self, host: Host) -> Provider:
+    def assembly(self, host: Host) -> Assembly:
         """The parts, made when the first hook needs them."""
-        if self._provider is None:
-            self._provider = Provider(host)
-        return self._provider
+        if self._assembly is None:
+            self._assembly = Assembly(host)
+        return self._assembly
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
@@ -79,8 +77,8 @@ class Plugin:
             EventType("key_rotated", "idp", "A new signing key became active."),
             EventType("key_revoked", "idp", "A signing key was revoked."),
             *sessions.EVENTS,
-            *events.EVENTS,
-            *front.EVENTS,
+            *token.EVENTS,
+            *authorize.EVENTS,
             *admin.AUDIT_EVENTS,
         ]
 
@@ -95,33 +93,34 @@ class Plugin:
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
         return {
-            CLIENTS: lambda: self.provider(host).clients,
-            DIRECTORIES: lambda: self.provider(host).directories,
-            FAMILIES: lambda: self.provider(host).families,
-            LOGIN: lambda: self.provider(host).login,
-            TOKENS: lambda: self.provider(host).tokens,
+            AUTHORIZATIONS: lambda: self.assembly(host).reader,
+            CLIENTS: lambda: self.assembly(host).clients,
+            DIRECTORIES: lambda: self.assembly(host).directories,
+            FAMILIES: lambda: self.assembly(host).families,
+            LOGIN: lambda: self.assembly(host).login,
+            TOKENS: lambda: self.assembly(host).tokens,
         }
 
     @hookimpl
     def client_auth_methods(self, host: Host) -> Sequence[ClientAuthMethod[Any]]:
-        secrets = self.provider(host).clients.secrets
-        return [ClientSecretBasic(secrets), ClientSecretPost(secrets), PublicClient()]
+        return self.assembly(host).methods
 
     @hookimpl
     def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:
-        return self.provider(host).schemes()
+        return self.assembly(host).schemes
 
     @hookimpl
     def grants(self, host: Host) -> Sequence[Grant[Any]]:
-        return self.provider(host).grants()
+        return self.assembly(host).grants
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        return self.provider(host).routes()
+        return self.assembly(host).routes()
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        return [*unknown_permissions(host), *unknown_features(host.components(ClientField))]
+        found = self.assembly(host).extensions.found
+        return [*unknown_permissions(host), *fields.problems(host), *extensions.problems(found, OWN)]
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:
@@ -131,10 +130,7 @@ class Plugin:
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
-            provider = self.provider(host)
-            await provider.scopes.open()
-            await provider.signing.open()
-            await provider.endings.open()
+            await self.assembly(host).open()
             yield
 
         return [Lifespan(name="idp", open=opened)]
@@ -145,7 +141,7 @@ class Plugin:
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        return self.provider(host).jobs()
+        return self.assembly(host).jobs()
 
 
 def _start_lines(issuer: str) -> list[StartLine]:

@@ -80,9 +80,9 @@ class Asked(msgspec.Struct, frozen=True):
         return Asked(scopes, self.implied and tuple([name for name in self.implied if name in allowed]))
 
     def permitted(self, allowed: Container[str]) -> "Asked":
-        """Those that the grant checks left. Raises AccessDenied when nothing is left of ``scopes``."""
+        """Those that the grant checks left. Raises AccessDenied when there are ``scopes`` and none is left."""
         left = self.within(allowed)
-        if not left.scopes:
+        if self.scopes and not left.scopes:
             raise AccessDenied("nothing of what was asked for may be granted")
         return left
 

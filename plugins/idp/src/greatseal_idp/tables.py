@@ -131,6 +131,7 @@ code = table(
     Column("implied", Document),  # scopes that were allowed for what "claims" names, and are in no token
     Column("nonce", Text),
     Column("claims", Document),
+    Column("more", Document),  # what extensions keep of the authorization, by name
     Column("auth_time", Moment, nullable=False),
     Column("amr", Document, nullable=False),
     Column("acr", Text),
@@ -226,4 +227,4 @@ place = table(
 )
 """Addresses that a person has signed in from: failures from elsewhere are counted apart."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0007")
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0008")

@@ -422,10 +422,10 @@ async def test_a_transaction_ends_after_an_hour(open_idp, register_app):
 
     assert (await desk.get(back, cookie=cookie)).status == 400
 
-    await desk.provider.front._authorize.waiting.sweep()
+    await desk.provider.waiting.sweep()
     assert len(await desk.rows(t.authorization)) == 1
     clock.advance(181 * MINUTE)
-    await desk.provider.front._authorize.waiting.sweep()
+    await desk.provider.waiting.sweep()
     assert await desk.rows(t.authorization) == []
 
 

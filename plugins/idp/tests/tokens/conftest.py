@@ -29,7 +29,7 @@ class Desk(PeopleDesk):
         self.url = f"http://{service.addresses['main']}"
         self.host = service.host("idp")
         self.clock = self.host.clock
-        self.provider = service.kernel.hooks.instances["idp"].provider(self.host)
+        self.provider = service.kernel.hooks.instances["idp"].assembly(self.host)
         # The last two are dropped: a claim of the token itself, and an empty one.
         self.people.claims["alice"] |= {"email_verified": True, "groups": ["staff"], "updated_at": 7, "exp": 1, "nickname": ""}
         self._secrets: dict[str, str] = {}
@@ -125,10 +125,10 @@ StartDesk = Callable[..., Any]
 
 @pytest.fixture
 async def start_desk(open_people: Any) -> StartDesk:
-    """``await start_desk(**sections)``."""
+    """``await start_desk(*features, **sections)``."""
 
-    async def start(**sections: Any) -> Desk:
-        desk: Desk = await open_people("idp", desk=Desk, clock=FakeClock(), **sections)
+    async def start(*features: str, **sections: Any) -> Desk:
+        desk: Desk = await open_people("idp", *features, desk=Desk, clock=FakeClock(), **sections)
         await desk.provider.scopes.put("api", "Use the API", [], by="test")
         return desk
 

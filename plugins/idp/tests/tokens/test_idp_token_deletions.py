@@ -18,6 +18,7 @@ from greatseal.api.services import FAMILIES
 from greatseal.api.tokens import Authentication, Granted
 from greatseal_idp import tables as t
 from greatseal_idp.admin.families import _live
+from greatseal_idp.extensions import NO_DETAILS
 from greatseal_idp.token.codes import CodeOrder
 from greatseal_idp.token.endings import BITE, Ending, Endings
 from greatseal_idp.token.refresh_tokens import RefreshToken
@@ -196,11 +197,11 @@ async def test_no_transaction_is_long_whatever_ends(both_desks: Any, monkeypatch
         case "person":
             await desk.host.db.write(lambda tx: families.revoke_of(tx, subject=ALICE))
         case "session":
-            await desk.host.db.write(lambda tx: desk.provider.sessions.store.end(tx, "s-1", event_type="logout"))
+            await desk.host.db.write(lambda tx: desk.provider.sessions.end(tx, "s-1", event_type="logout"))
         case "origin":
             await desk.host.db.write(lambda tx: desk.provider.tokens.revoke_origin(tx, b"code"))
         case "consent":
-            consents = desk.provider.front._authorize.consents
+            consents = desk.provider.consents
             order = await desk.host.db.read(lambda tx: tx.one(t.family.select()))
             await desk.host.db.write(lambda tx: remember(consents, tx, order))
             await consents.withdraw(ALICE, client.client_id)
@@ -229,7 +230,7 @@ def remember(consents: Any, tx: Any, family: Any) -> None:
     order = CodeOrder(
         client_id=family.client_id, redirect_uri="", subject=family.subject, scopes=tuple(msgspec.json.decode(family.scopes)), auth_time=0
     )
-    consents._remember(tx, order, None)
+    consents._remember(tx, order, NO_DETAILS, None)
 
 
 @pytest.mark.parametrize("ends", ["client", "consent"])
@@ -237,7 +238,7 @@ async def test_a_code_that_ends_while_it_is_redeemed_gives_nothing(both_desks: A
     desk = both_desks
     client = await desk.client()
     code = await desk.code(client)
-    consents = desk.provider.front._authorize.consents
+    consents = desk.provider.consents
     order = SimpleNamespace(client_id=client.client_id, subject=ALICE, scopes='["openid","offline_access"]')
     await desk.host.db.write(lambda tx: remember(consents, tx, order))
 
@@ -260,7 +261,7 @@ async def test_a_session_leaves_what_may_outlive_it(desk: Any, client: Any) -> N
     await desk.session("s-1")
     await open_families(desk, client.client_id, 500, authentication=Authentication(auth_time=0, amr=("pwd",), acr=None, session_id="s-1"))
 
-    await desk.host.db.write(lambda tx: desk.provider.sessions.store.end(tx, "s-1", event_type="logout"))
+    await desk.host.db.write(lambda tx: desk.provider.sessions.end(tx, "s-1", event_type="logout"))
 
     assert await listed(desk, client) == 101  # a page, and whether there is a next one
     await followed(desk)

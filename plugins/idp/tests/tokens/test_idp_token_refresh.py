@@ -2,18 +2,13 @@
 
 import asyncio
 import base64
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
 
-from greatseal.api.clients import ClientMatch, ProvenRequest
 from greatseal.api.directory import AccountState
-from greatseal.api.http import Parameters
 from greatseal.api.services import FAMILIES
-from greatseal.api.tokens import Grant, Granted
-from greatseal.testing.nodes import travelled
 from greatseal_idp import tables as t
 
 
@@ -168,17 +163,6 @@ async def test_s028_b13_another_client_changes_nothing(desk: Any, client: Any) -
         assert refused(await desk.refresh(other, first))
 
     assert (await desk.refresh(client, second)).status == 200
-
-
-async def test_the_token_of_a_public_client_that_is_bound_to_a_key_needs_the_key(desk: Any) -> None:
-    client = await desk.client(method="none")
-    granted = Granted(subject="alice@LOCALHOST", client_id=client.client_id, scopes=("openid", "offline_access"), cnf={"jkt": "k"})
-    token = (await desk.host.db.write(desk.provider.families.open, granted)).refresh_token
-
-    assert refused(await desk.refresh(client, token))
-
-    (family,) = await desk.families()
-    assert (family.generation, family.revoked_at) == (1, None)
 
 
 async def test_b12_every_flipped_bit_is_invalid_grant(desk: Any, client: Any) -> None:
@@ -413,23 +397,3 @@ async def test_i6_a_rotation_of_the_cluster_key_leaves_families_alone(start_desk
     again._secrets = desk._secrets
 
     assert (await again.refresh(client, token)).status == 200
-
-
-async def test_what_redemptions_take_and_give_can_travel_to_another_node(desk: Any, client: Any) -> None:
-    tokens = await desk.tokens(client, claims={"userinfo": {"name": None}}, nonce="n")
-    grants = desk.service.kernel.registry.of(Grant)
-    forms = (
-        {"grant_type": "authorization_code", "code": await desk.code(client), "redirect_uri": client.redirect_uris[0]},
-        {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]},
-    )
-    for form in forms:
-        grant = grants[form["grant_type"]]
-        call = SimpleNamespace(remote="192.0.2.1")
-        request = ProvenRequest(call=call, form=Parameters(form.items()), match=ClientMatch(client=client, subject=client.client_id))
-
-        prepared = await grant.prepare(request)
-        granted = await desk.host.db.write(grant.redeem, travelled(prepared))
-
-        assert grant.owner(prepared) == "n1"
-        assert travelled(prepared) == prepared
-        assert travelled(granted) == granted

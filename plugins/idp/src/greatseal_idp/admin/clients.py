@@ -8,7 +8,7 @@ from greatseal.api.lists import listed, moment_key, page_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
-from greatseal_idp.clients.fields import MoreFields, require_settable
+from greatseal_idp.clients.fields import Fields
 from greatseal_idp.clients.registry import Registry
 
 PATH = "/api/admin/clients"
@@ -22,6 +22,7 @@ class ClientsAdmin:
     def __init__(self, host: Host, clients: Registry) -> None:
         self._issuer = host.issuer
         self._clients = clients
+        self._fields = clients.fields
 
     def routes(self) -> list[Route]:
         """Every route."""
@@ -37,36 +38,40 @@ class ClientsAdmin:
     async def listed(self, call: Call) -> Reply:
         page = page_of(call)
         clients = await self._clients.listed(page.moment(), page.wanted)
-        return listed(call, self._issuer, page, clients, key=lambda client: moment_key(client.created_at, client.client_id), shown=shown)
+        return listed(
+            call, self._issuer, page, clients, key=lambda client: moment_key(client.created_at, client.client_id), shown=self._shown
+        )
 
     async def create(self, call: Call) -> Reply:
-        registered = await self._clients.create(await _body(call), by=call.caller.subject)
+        registered = await self._clients.create(await self._body(call), by=call.caller.subject)
         client, secret = registered.client, registered.client_secret
-        body = shown(client) if secret is None else {**shown(client), "client_secret": secret.value}
+        body = self._shown(client) if secret is None else {**self._shown(client), "client_secret": secret.value}
         return Reply.json(body, status=201, headers={"Location": f"{self._issuer}{PATH}/{client.client_id}"})
 
     async def read(self, call: Call) -> Reply:
-        return Reply.json(shown(_found(await self._clients.get(call.path["client_id"]))))
+        return Reply.json(self._shown(_found(await self._clients.get(call.path["client_id"]))))
 
     async def update(self, call: Call) -> Reply:
-        changes = await _body(call)
-        return Reply.json(shown(_found(await self._clients.update(call.path["client_id"], changes, by=call.caller.subject))))
+        changes = await self._body(call)
+        return Reply.json(self._shown(_found(await self._clients.update(call.path["client_id"], changes, by=call.caller.subject))))
 
     async def delete(self, call: Call) -> Reply:
         if not await self._clients.delete(call.path["client_id"], by=call.caller.subject):
             raise _unknown()
         return Reply.empty()
 
+    def _shown(self, client: Client) -> dict[str, Any]:
+        return shown(client, self._fields)
 
-async def _body(call: Call) -> dict[str, Any]:
-    """The members of a request. Unknown ones are ignored (RFC 7591 s2), unless the caller wants to hear of them."""
-    body = await call.body(dict[str, Any])
-    if is_strict(call):
-        require_settable(body, shown(_NOBODY))
-    return body
+    async def _body(self, call: Call) -> dict[str, Any]:
+        """The members of a request. Unknown ones are ignored (RFC 7591 s2), unless the caller wants to hear of them."""
+        body = await call.body(dict[str, Any])
+        if is_strict(call):
+            self._fields.require_settable(body, self._shown(_NOBODY))
+        return body
 
 
-def shown(client: Client) -> dict[str, Any]:
+def shown(client: Client, fields: Fields) -> dict[str, Any]:
     """A client without its credentials; optional fields that are unset are null (rulings R87 and R88)."""
     return {
         "client_id": client.client_id,
@@ -85,7 +90,7 @@ def shown(client: Client) -> dict[str, Any]:
         "spiffe_id": client.spiffe_id,
         "workload_type": client.workload_type,
         "allow_token_exchange_actor": client.allow_token_exchange_actor,
-        **{name: client.more.get(name) for name in MoreFields.__struct_fields__},
+        **fields.shown(client),
         "source": client.source,
         "created_at": seconds(client.created_at),
         "updated_at": seconds(client.updated_at),

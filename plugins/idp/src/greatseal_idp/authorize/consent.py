@@ -8,19 +8,22 @@ import msgspec
 
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Reply, Route
-from greatseal.api.identity import AccessDenied, SessionView
+from greatseal.api.identity import AccessDenied, Login, SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticated
 from greatseal.http.csrf import FORM
+from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
-from greatseal_idp.authorize.parts import Parts
+from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, cut, refuse_repeated
-from greatseal_idp.authorize.response import refusal
-from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting
+from greatseal_idp.authorize.response import Responses, refusal
+from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.extensions import Details
 from greatseal_idp.pages.forms import Forms, media_type
-from greatseal_idp.pages.render import form_sources, wants_html
-from greatseal_idp.scopes import Scope
+from greatseal_idp.pages.render import Pages, form_sources, wants_html
+from greatseal_idp.scopes import Scope, Scopes
+from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.schemes import OwnOrigin
 
 PATH = "/api/auth/consent"
@@ -38,10 +41,30 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class ConsentEndpoint:
     """``GET`` and ``POST /api/auth/consent``."""
 
-    def __init__(self, provider: Parts, authorize: AuthorizeEndpoint, forms: Forms, origin: OwnOrigin) -> None:
-        self._provider = provider
-        self._pages = provider.pages
+    def __init__(
+        self,
+        *,
+        login: Login,
+        scopes: Scopes,
+        reader: Reader,
+        waiting: WaitingRequests,
+        limits: LoginLimits,
+        consents: Consents,
+        responses: Responses,
+        authorize: AuthorizeEndpoint,
+        pages: Pages,
+        forms: Forms,
+        origin: OwnOrigin,
+    ) -> None:
+        self._login = login
+        self._scopes = scopes
+        self._reader = reader
+        self._waiting = waiting
+        self._limits = limits
+        self._consents = consents
+        self._responses = responses
         self._authorize = authorize
+        self._pages = pages
         self._forms = forms
         self._origin = origin
 
@@ -68,7 +91,7 @@ class ConsentEndpoint:
 
     async def _session(self, call: Call) -> SessionView:
         """As the rule Session does it."""
-        session = await self._provider.login.session(call)
+        session = await self._login.session(call)
         if session is None:
             raise Unauthenticated("there is no session; start again at the application")
         self._origin.check(call)
@@ -77,12 +100,13 @@ class ConsentEndpoint:
     async def _show(self, call: Call, session: SessionView) -> Reply:
         consent_id, waiting = await self._pending(call.query.get("consent_id"), session)
         request = waiting.kept.request
-        client = await self._authorize.reader.client_of(request.to)
+        client = await self._reader.client_of(request.to)
         asked = await self._authorize.permitted(call, request, client, session)
-        known = await self._provider.scopes.all()
+        details = await self._authorize.details(request, client, session)
+        known = await self._scopes.all()
         scopes = [known[name] for name in asked.all]
         if not wants_html(call):
-            return Reply.json(_described(consent_id, waiting, client, scopes))
+            return Reply.json(_described(consent_id, waiting, client, scopes, details))
         token, headers = self._forms.token(call)
         return self._pages.page(
             "consent",
@@ -93,6 +117,7 @@ class ConsentEndpoint:
             client_name=client.client_name or client.client_id,
             username=session.username,
             scopes=scopes,
+            details=details.shown,
             redirect_host=_host_of(request),
             policy_uri=_web_link(client, "policy_uri"),
             tos_uri=_web_link(client, "tos_uri"),
@@ -107,22 +132,22 @@ class ConsentEndpoint:
         except Spent:
             raise _none_pending() from None
         if is_form:
-            return self._authorize.responses.send(call, to, members)
-        return Reply.json(self._authorize.responses.told(to, members))
+            return await self._responses.send(call, to, members)
+        return Reply.json(await self._responses.told(to, members))
 
     async def _members(self, call: Call, session: SessionView, kept: Kept, decision: Decision) -> dict[str, str]:
         """What the client gets to know. What it may have is decided again: it may have changed while the page was open."""
-        client = await self._authorize.reader.client_of(kept.request.to)
-        consents = self._authorize.consents
+        client = await self._reader.client_of(kept.request.to)
         try:
             if decision.decision == "deny":
-                await consents.deny(kept, session)
+                await self._consents.deny(kept, session)
                 raise AccessDenied("the person did not allow it")
             asked = await self._authorize.permitted(call, kept.request, client, session)
             if decision.scopes is not None:
                 cut(asked.scopes, decision.scopes)
                 asked = asked.within(decision.scopes)
-            return {"code": await consents.issue(kept, session, client, asked, approved=True)}
+            details = await self._authorize.details(kept.request, client, session)
+            return {"code": await self._consents.issue(kept, session, client, asked, details=details, approved=True)}
         except (NotRegistered, Spent):
             raise
         except Problem as problem:
@@ -130,15 +155,14 @@ class ConsentEndpoint:
 
     async def _pending(self, consent_id: str | None, session: SessionView) -> tuple[str, Waiting]:
         """A request that waits for the consent of this session, under its handle. Raises NotFound, also for those of others."""
-        waiting = self._authorize.waiting
         if consent_id is None:
-            latest = await waiting.latest_consent(session.id)
+            latest = await self._waiting.latest_consent(session.id)
             if latest is None:
                 raise _none_pending()
             # Only the digest of its handle is known: it goes on under another one, for no longer, and one of the two can be answered.
-            await self._authorize.limits.consent(session.id)
-            consent_id = await waiting.keep(CONSENT, latest.resumed, session, until=latest.expires_at)
-        found = await waiting.find(CONSENT, consent_id)
+            await self._limits.consent(session.id)
+            consent_id = await self._waiting.keep(CONSENT, latest.resumed, session, until=latest.expires_at)
+        found = await self._waiting.find(CONSENT, consent_id)
         if found is None or found.session_id != session.id or found.subject != session.subject:
             raise _none_pending()
         return consent_id, found
@@ -159,12 +183,13 @@ def _none_pending() -> NotFound:
     return NotFound("no such consent is pending in this session; start again at the application")
 
 
-def _described(consent_id: str, waiting: Waiting, client: Client, scopes: Sequence[Scope]) -> dict[str, object]:
+def _described(consent_id: str, waiting: Waiting, client: Client, scopes: Sequence[Scope], details: Details) -> dict[str, object]:
     links = {name: link for name in LINKS if (link := _web_link(client, name))}
     return {
         "consent_id": consent_id,
         "client": {"client_id": client.client_id, "client_name": client.client_name, **links},
         "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in scopes],
+        "details": [{"title": one.title, "lines": one.lines} for one in details.shown],
         "redirect_host": _host_of(waiting.kept.request),
         "expires_at": waiting.expires_at // SECOND,
     }

@@ -18,7 +18,8 @@ from greatseal_idp import tables as t
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import AuthorizationRequest, registered
 from greatseal_idp.authorize.waiting import Kept, use_up
-from greatseal_idp.clients.registry import as_stored
+from greatseal_idp.clients.registry import Registry
+from greatseal_idp.extensions import Details
 from greatseal_idp.scopes import Asked
 from greatseal_idp.token.codes import CodeOrder, Codes
 from greatseal_idp.token.endings import Endings
@@ -54,24 +55,30 @@ class ConsentRequired(BadRequest):
 
 
 class Consent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person allowed a client, and when."""
+    """What a person allowed a client, and when. ``scopes`` has what extensions remember too: their name, a blank, and what it is."""
 
     client_id: str
     scopes: tuple[str, ...]
     granted_at: int
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The scopes alone: no name of one has a blank."""
+        return tuple(scope for scope in self.scopes if " " not in scope)
+
 
 class Consents:
     """Remembered consents, and codes."""
 
-    def __init__(self, host: Host, codes: Codes, endings: Endings, reader: Reader) -> None:
+    def __init__(self, host: Host, codes: Codes, endings: Endings, clients: Registry, reader: Reader) -> None:
         self._host = host
         self._endings = endings
+        self._clients = clients
         self._codes = codes
         self._reader = reader
         self._cache = host.changes.cache(t.CONSENT.name, _load)
 
-    async def cover(self, session: SessionView, client: Client, scopes: Collection[str], redirect_uri: str) -> bool:
+    async def cover(self, session: SessionView, client: Client, asked: Asked, details: Details, redirect_uri: str) -> bool:
         """Whether nobody has to be asked.
 
         A public client behind a loopback or private-use redirect URI may be any program of the machine: the person is asked each time
@@ -79,23 +86,25 @@ class Consents:
         """
         if is_implicit(client):
             return True
+        if details.always:
+            return False
         if client.token_endpoint_auth_method == "none" and not redirect_uri.startswith("https:"):  # noqa: S105  # a method's name
             return False
         consent = await self._cache.get(consent_id(session.subject, client.client_id))
-        return self._covers(consent, session.subject, scopes)
+        return self._covers(consent, session.subject, (*asked.all, *details.keys))
 
     async def of(self, subject: str, after: tuple[int, str], wanted: int) -> list[Consent]:
         """At most ``wanted`` of what a person allowed, oldest first, that come after a moment and a client id."""
         return await self._host.db.read(_of, subject, after, wanted)
 
-    async def issue(self, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
+    async def issue(self, kept: Kept, session: SessionView, client: Client, asked: Asked, *, details: Details, approved: bool) -> str:
         """The code for a request. ``approved`` remembers the consent; without it there was one, or the client needs none.
 
         Whatever a row decides is decided again with the code, in one transaction: it may have changed while a page was open. Raises
         :class:`greatseal_idp.authorize.waiting.Spent`, LoginRequired when the session has just ended, ConsentRequired when the consent
         was just withdrawn, NotRegistered, and what :meth:`greatseal_idp.authorize.reader.Reader.allowed` raises.
         """
-        return await self._host.db.write(self._issue, kept, session, client, asked, approved=approved)
+        return await self._host.db.write(self._issue, kept, session, client, asked, details=details, approved=approved)
 
     async def deny(self, kept: Kept, session: SessionView) -> None:
         """The person said no: the request is used up. Raises :class:`greatseal_idp.authorize.waiting.Spent`."""
@@ -113,13 +122,13 @@ class Consents:
             tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
             self._endings.begin(tx, "consent", subject=subject, client_id=client_id)
 
-    def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, approved: bool) -> str:
+    def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, details: Details, approved: bool) -> str:
         before = tx.one(_BEFORE, session=session.id, consent=consent_id(session.subject, client.client_id))
         if before is None:
             raise Refuse(LoginRequired("the session has ended"))
         use_up(tx, kept.uses)
         # What was read before was decided before; only a client that changed since is decided again.
-        if (stored := as_stored(tx, client)) is not client:
+        if (stored := self._clients.as_stored(tx, client)) is not client:
             try:
                 client = registered(stored, kept.request.to)
                 asked = self._reader.allowed(kept.request, asked, client)
@@ -128,8 +137,8 @@ class Consents:
         order = _order(kept.request, session, asked)
         consent = None if before.client_id is None else _consent(before)
         if approved:
-            self._remember(tx, order, consent)
-        elif not is_implicit(client) and not self._covers(consent, session.subject, asked.all):
+            self._remember(tx, order, details, consent)
+        elif not is_implicit(client) and not self._covers(consent, session.subject, (*asked.all, *details.keys)):
             raise Refuse(ConsentRequired("the consent was withdrawn"))
         return self._codes.issue(tx, order)
 
@@ -139,11 +148,11 @@ class Consents:
             return False
         return set(consent.scopes).issuperset(scopes)
 
-    def _remember(self, tx: Tx, order: CodeOrder, before: Consent | None) -> None:
+    def _remember(self, tx: Tx, order: CodeOrder, details: Details, before: Consent | None) -> None:
         id = consent_id(order.subject, order.client_id)
         allowed = (*order.scopes, *order.implied)
         kept = before.scopes if before is not None and self._covers(before, order.subject, ()) else ()
-        encoded = msgspec.json.encode(sorted({*kept, *allowed})).decode()
+        encoded = msgspec.json.encode(sorted({*kept, *allowed, *details.keys})).decode()
         tx.put(t.CONSENT, id, subject=order.subject, client_id=order.client_id, scopes=encoded, granted_at=tx.now)
         tx.audit(
             AuditEvent(event_type="consent_granted", service="idp", sub=order.subject, client_id=order.client_id, detail=" ".join(allowed))
@@ -175,6 +184,7 @@ def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) ->
         code_challenge=request.code_challenge,
         nonce=request.nonce,
         claims=request.claims,
+        more=request.more,
     )
 
 

@@ -1,32 +1,29 @@
 """An authorization request: read, checked, and kept (RFC 6749 s4.1.1, RFC 7636, OpenID Connect Core s3.1.2.1)."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from greatseal.api.authorization import ResponseMode
 from greatseal.api.clients import Client
 from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.tokens import InvalidScope, UnauthorizedClient
 from greatseal.jose.strict import decode_object
 from greatseal_idp.clients.redirects import matches
+from greatseal_idp.extensions import PROMPTS, RESPONSE_MODES, Extensions
 from greatseal_idp.settings import OAuthSettings
 
 MAX_STATE = 2048
 MAX_NONCE = 512
 MAX_CLAIMS = 16_384
 MAX_HINT = 256
-PROMPTS = frozenset({"none", "login", "consent", "select_account"})
-REPEATABLE = frozenset({"resource"})
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _SECONDS = re.compile(r"[0-9]{1,12}")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-
-ResponseMode = Literal["query", "fragment", "form_post"]
-RESPONSE_MODES: Mapping[str, ResponseMode] = {"query": "query", "fragment": "fragment", "form_post": "form_post"}
 
 
 class UnsupportedResponseType(BadRequest):
@@ -58,11 +55,15 @@ class NotRegistered(BadRequest):
 
 
 class Addressee(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the answer of a request goes: a proven redirect URI of a proven client."""
+    """Where the answer of a request goes: a proven redirect URI of a proven client.
+
+    ``response_mode`` is how it is carried, ``mode`` the one that was asked for where an extension makes the answer.
+    """
 
     client_id: str
     redirect_uri: str
     response_mode: ResponseMode = "query"
+    mode: str | None = None
     state: str | None = None
 
 
@@ -70,7 +71,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     """A request that was checked. ``scopes`` are cut to the client's; ``hinted`` is the subject of its id_token_hint.
 
     ``implied`` are the client's other scopes that release what ``claims`` names: the person is asked about them too. ``pushed`` is one
-    that came through /par.
+    that came through /par. ``acr`` are alternatives that extensions want, one of each; ``more`` is what they keep, by name.
 
     ``acr_values`` is a wish (OpenID Connect Core s3.1.2.1), and every sign-in already gives the best acr that it can.
     """
@@ -86,6 +87,13 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     login_hint: str | None = None
     claims: Mapping[str, Any] | None = None
     pushed: bool = False
+    acr: tuple[tuple[str, ...], ...] = ()
+    more: Mapping[str, Any] = {}
+
+    @property
+    def wanted_acr(self) -> tuple[tuple[str, ...], ...]:
+        """The alternatives of which the session must have one, each."""
+        return (*self.acr, self.essential_acr) if self.essential_acr else self.acr
 
     @property
     def essential_acr(self) -> tuple[str, ...]:
@@ -107,14 +115,14 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
         return asked if isinstance(asked, dict) else {}
 
 
-def refuse_repeated(parameters: Parameters) -> None:
+def refuse_repeated(parameters: Parameters, repeatable: Container[str] = ()) -> None:
     """Raises BadRequest when a parameter was given twice (RFC 6749 s3.1)."""
     for name in parameters:
-        if name not in REPEATABLE and len(parameters.all(name)) > 1:
+        if name not in repeatable and len(parameters.all(name)) > 1:
             raise BadRequest("a parameter was given twice")
 
 
-def addressee(parameters: Parameters, client: Client) -> Addressee:
+def addressee(parameters: Parameters, client: Client, modes: Mapping[str, ResponseMode]) -> Addressee:
     """Where the answer goes. Raises BadRequest, which must be shown here: nothing is redirected before this returns."""
     asked = parameters.get("redirect_uri")
     if asked is None:
@@ -124,21 +132,23 @@ def addressee(parameters: Parameters, client: Client) -> Addressee:
     elif not matches(client.redirect_uris, asked):
         raise BadRequest("redirect_uri is not registered for this client")
     state = parameters.get("state")
+    mode = parameters.get("response_mode", "query")
     return Addressee(
         client_id=client.client_id,
         redirect_uri=asked,
-        response_mode=RESPONSE_MODES.get(parameters.get("response_mode", "query"), "query"),
+        response_mode=modes.get(mode, "query"),
+        mode=mode if mode in modes and mode not in RESPONSE_MODES else None,
         # One that is too long is refused, and then not repeated.
         state=state if state is None or len(state.encode()) <= MAX_STATE else None,
     )
 
 
-def check_request(parameters: Parameters, to: Addressee, client: Client, *, pushed: bool) -> AuthorizationRequest:
+def check_request(parameters: Parameters, to: Addressee, client: Client, extensions: Extensions, *, pushed: bool) -> AuthorizationRequest:
     """The rest of the request. Raises problems that may go to the client by redirect.
 
-    Scopes are cut to the client's; whether they exist and who ``id_token_hint`` means is not known here.
+    Scopes are cut to the client's; whether they exist, whether it may go without and who ``id_token_hint`` means is not known here.
     """
-    _refuse_unsupported(parameters)
+    _refuse_unsupported(parameters, extensions.modes)
     if len(parameters.get("state", "").encode()) > MAX_STATE:
         raise BadRequest(f"state: at most {MAX_STATE} bytes")
     nonce = parameters.get("nonce")
@@ -148,13 +158,13 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, *, push
         raise BadRequest("nonce: a NUL cannot be kept")
     return AuthorizationRequest(
         to=to,
-        scopes=_scopes(parameters.get("scope", ""), client.scopes),
+        scopes=read_scopes(parameters, client),
         code_challenge=_challenge(parameters),
         nonce=nonce,
-        prompt=_prompt(parameters.get("prompt", "")),
+        prompt=_prompt(parameters.get("prompt", ""), {*PROMPTS, *extensions.prompts}),
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
-        claims=_claims(parameters.get("claims")),
+        claims=read_claims(parameters),
         pushed=pushed,
     )
 
@@ -176,19 +186,20 @@ def check_registration(request: AuthorizationRequest, client: Client, settings: 
     if client.more.get("require_pushed_authorization_requests") is True and not request.pushed:
         raise BadRequest("this client must push its requests to /par (RFC 9126)")
     public = client.token_endpoint_auth_method == "none"  # noqa: S105  # the name of a method
-    if request.code_challenge is None and (settings.require_pkce == "all" or (settings.require_pkce == "public" and public)):
+    must = settings.require_pkce == "all" or (settings.require_pkce == "public" and public) or client.more.get("require_pkce") is True
+    if request.code_challenge is None and must:
         raise BadRequest("code_challenge is missing: this client must use PKCE with S256")
 
 
 def cut(scopes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
-    """Those of ``scopes`` that are allowed, in their order. Raises InvalidScope when none is."""
+    """Those of ``scopes`` that are allowed, in their order. Raises InvalidScope when there are some and none is."""
     kept = tuple(scope for scope in scopes if scope in allowed)
-    if not kept:
+    if scopes and not kept:
         raise InvalidScope("none of the scopes may be granted to this client")
     return kept
 
 
-def _refuse_unsupported(parameters: Parameters) -> None:
+def _refuse_unsupported(parameters: Parameters, modes: Collection[str]) -> None:
     unsupported: tuple[tuple[str, type[Problem]], ...] = (
         ("request", RequestNotSupported),
         ("request_uri", RequestUriNotSupported),
@@ -202,8 +213,8 @@ def _refuse_unsupported(parameters: Parameters) -> None:
         raise BadRequest("response_type is missing")
     if response_type != "code":
         raise UnsupportedResponseType("the only response_type is code")
-    if parameters.get("response_mode", "query") not in RESPONSE_MODES:
-        raise BadRequest("response_mode: expected query, fragment or form_post")
+    if parameters.get("response_mode", "query") not in modes:
+        raise BadRequest(f"response_mode: expected {_any_of(modes)}")
 
 
 def _challenge(parameters: Parameters) -> str | None:
@@ -219,19 +230,18 @@ def _challenge(parameters: Parameters) -> str | None:
     return challenge
 
 
-def _scopes(scope: str, allowed: Collection[str]) -> tuple[str, ...]:
-    asked = _words(scope)
-    if not asked:
-        raise InvalidScope("scope is missing")
+def read_scopes(parameters: Parameters, client: Client) -> tuple[str, ...]:
+    """The scopes that were asked for and that the client may have, none when there is no ``scope``. Raises InvalidScope."""
+    asked = _words(parameters.get("scope", ""))
     if any(_SCOPE.fullmatch(one) is None for one in asked):
         raise InvalidScope("scope: expected names of printable ASCII characters with blanks between them")
-    return cut(asked, frozenset(allowed))
+    return cut(asked, frozenset(client.scopes))
 
 
-def _prompt(prompt: str) -> tuple[str, ...]:
+def _prompt(prompt: str, offered: Collection[str]) -> tuple[str, ...]:
     asked = _words(prompt)
-    if not PROMPTS.issuperset(asked):
-        raise BadRequest("prompt: expected none, login, consent or select_account")
+    if not set(asked).issubset(offered):
+        raise BadRequest(f"prompt: expected {_any_of(offered)}")
     if "none" in asked and len(asked) > 1:
         raise BadRequest("prompt: none stands alone")
     return asked
@@ -246,7 +256,9 @@ def _max_age(max_age: str | None, client: Client) -> int | None:
     return int(max_age)
 
 
-def _claims(claims: str | None) -> Mapping[str, Any] | None:
+def read_claims(parameters: Parameters) -> Mapping[str, Any] | None:
+    """The ``claims`` parameter (OpenID Connect Core s5.5). Raises BadRequest."""
+    claims = parameters.get("claims")
     if claims is None:
         return None
     if len(claims) > MAX_CLAIMS:
@@ -260,6 +272,11 @@ def _claims(claims: str | None) -> Mapping[str, Any] | None:
         if members is not None and not (isinstance(members, dict) and all(isinstance(one, dict | None) for one in members.values())):
             raise BadRequest("claims: userinfo and id_token hold objects whose members are null or objects")
     return asked
+
+
+def _any_of(names: Collection[str]) -> str:
+    *others, last = sorted(names)
+    return f"{', '.join(others)} or {last}"
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from urllib.parse import quote, urlencode
 
 from greatseal.api.http import Call, Reply
 from greatseal.api.problems import Problem, Unavailable
+from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import Addressee
+from greatseal_idp.extensions import Extensions
 from greatseal_idp.pages.render import NOTHING_POLICY, PROTECTED, Pages, form_sources
 
 # RFC 6749 s4.1.2.1: error_description is %x20-21 / %x23-5B / %x5D-7E.
@@ -14,28 +16,30 @@ _NOT_DESCRIPTION = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 
 class Responses:
-    """Sends answers to clients. Every one carries ``iss``."""
+    """Sends answers to clients. Every one carries ``iss``; an extension makes those of its response modes. What it refuses is raised."""
 
-    def __init__(self, issuer: str, pages: Pages) -> None:
+    def __init__(self, issuer: str, pages: Pages, reader: Reader, extensions: Extensions) -> None:
         self._issuer = issuer
         self._pages = pages
+        self._reader = reader
+        self._extensions = extensions
 
-    def code(self, call: Call, to: Addressee, code: str) -> Reply:
+    async def code(self, call: Call, to: Addressee, code: str) -> Reply:
         """The code for the client."""
-        return self.send(call, to, {"code": code})
+        return await self.send(call, to, {"code": code})
 
-    def refuse(self, call: Call, to: Addressee, problem: Problem) -> Reply:
+    async def refuse(self, call: Call, to: Addressee, problem: Problem) -> Reply:
         """The refusal for the client."""
-        return self.send(call, to, refusal(problem))
+        return await self.send(call, to, refusal(problem))
 
-    def told(self, to: Addressee, members: Mapping[str, str]) -> dict[str, object]:
+    async def told(self, to: Addressee, members: Mapping[str, str]) -> dict[str, object]:
         """The response for a program that sends the browser on by itself: ``form`` is to be posted where it is there."""
-        form = {"form": self._whole(to, members)} if to.response_mode == "form_post" else {}
-        return {"redirect_to": self.url(to, members), **form}
+        whole = await self._whole(to, members)
+        return {"redirect_to": self.url(to, whole), **({"form": whole} if to.response_mode == "form_post" else {})}
 
-    def url(self, to: Addressee, members: Mapping[str, str]) -> str:
+    def url(self, to: Addressee, whole: Mapping[str, str]) -> str:
         """The redirect URI with the response in it, an existing query kept; for form_post the bare one."""
-        encoded = urlencode(self._whole(to, members), quote_via=quote)
+        encoded = urlencode(whole, quote_via=quote)
         match to.response_mode:
             case "fragment":
                 return f"{to.redirect_uri}#{encoded}"
@@ -45,19 +49,22 @@ class Responses:
                 separator = "" if to.redirect_uri.endswith(("?", "&")) else "&" if "?" in to.redirect_uri else "?"
                 return f"{to.redirect_uri}{separator}{encoded}"
 
-    def send(self, call: Call, to: Addressee, members: Mapping[str, str]) -> Reply:
+    async def send(self, call: Call, to: Addressee, members: Mapping[str, str]) -> Reply:
         """The response in the mode that the client asked for."""
+        whole = await self._whole(to, members)
         if to.response_mode == "form_post":
-            fields = self._whole(to, members)
             targets = form_sources(to.redirect_uri)
-            return self._pages.page("form_post", form_targets=targets, script=True, target=to.redirect_uri, fields=fields)
+            return self._pages.page("form_post", form_targets=targets, script=True, target=to.redirect_uri, fields=whole)
         # 307 and 308 would send a password form on to the client (RFC 9700 s4.12).
         status = 303 if call.method == "POST" else 302
-        return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.url(to, members))))
+        return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.url(to, whole))))
 
-    def _whole(self, to: Addressee, members: Mapping[str, str]) -> dict[str, str]:
+    async def _whole(self, to: Addressee, members: Mapping[str, str]) -> Mapping[str, str]:
         state = {} if to.state is None else {"state": to.state}
-        return {**members, **state, "iss": self._issuer}
+        whole = {**members, **state, "iss": self._issuer}
+        if to.mode is None:
+            return whole
+        return await self._extensions.answer(await self._reader.client_of(to), to.mode, whole)
 
 
 def refusal(problem: Problem) -> dict[str, str]:

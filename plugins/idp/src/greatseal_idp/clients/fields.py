@@ -2,13 +2,18 @@
 
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import FieldInfo
 
+from greatseal.api.authorization import Extension
 from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.declarations import Secret
+from greatseal.api.tokens import TokenBinding, UnauthorizedClient
+from greatseal.host import Host
 
 DEFAULT_METHOD = "private_key_jwt"  # ruling R38
 MANY = 1000
@@ -26,18 +31,14 @@ class MoreFields(msgspec.Struct, kw_only=True):
     post_logout_redirect_uris: Texts = UNSET
     backchannel_logout_uri: Text = UNSET
     backchannel_logout_session_required: Switch = UNSET
-    frontchannel_logout_uri: Text = UNSET
-    frontchannel_logout_session_required: Switch = UNSET
     default_acr_values: Texts = UNSET
     default_max_age: int | UnsetType | None = UNSET
     require_auth_time: Switch = UNSET
     require_pushed_authorization_requests: Switch = UNSET
-    dpop_bound_access_tokens: Switch = UNSET
-    tls_client_certificate_bound_access_tokens: Switch = UNSET
+    require_pkce: Switch = UNSET
+    rotate_refresh_tokens: Switch = UNSET
     id_token_signed_response_alg: SignatureAlg = UNSET
     userinfo_signed_response_alg: SignatureAlg = UNSET
-    authorization_signed_response_alg: SignatureAlg = UNSET
-    request_object_signing_alg: Text = UNSET
     token_endpoint_auth_signing_alg: Text = UNSET
     access_token_signed_response_alg: SignatureAlg = UNSET
     access_token_format: Literal["jwt", "opaque"] | UnsetType | None = UNSET
@@ -51,7 +52,6 @@ class MoreFields(msgspec.Struct, kw_only=True):
     contacts: Texts = UNSET
     software_id: Text = UNSET
     software_version: Text = UNSET
-    profile: Literal["default", "fapi2"] | UnsetType | None = UNSET
 
 
 class ClientFields(MoreFields, kw_only=True):
@@ -79,75 +79,135 @@ NULLABLE = (
     "jwks_uri", "jwks", "kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "spiffe_id", "workload_type",
 )  # fmt: skip
 LISTS = ("redirect_uris", "scopes", "grant_types")
+PROMISES = frozenset(
+    {
+        "authorization_signed_response_alg", "dpop_bound_access_tokens", "frontchannel_logout_session_required", "frontchannel_logout_uri",
+        "profile", "request_object_signing_alg", "tls_client_certificate_bound_access_tokens",
+    }
+)  # fmt: skip
+"""Members that promise something. Unknown ones are ignored (RFC 7591 s2), but these are refused while no plugin brings them."""
+ASKS_FOR_NOTHING = (None, False, "default")
+"""The values of a member that nobody brings which may be forgotten."""
 
 
-FEATURE_FIELDS: Mapping[str, object] = {
-    "dpop_bound_access_tokens": False,  # RFC 9449 s5.2
-    "tls_client_certificate_bound_access_tokens": False,  # RFC 8705 s3.4
-    "profile": "default",  # FAPI 2.0 Security Profile
-    "authorization_signed_response_alg": None,  # JARM
-    "request_object_signing_alg": None,  # RFC 9101
-    "frontchannel_logout_uri": None,  # OpenID Connect Front-Channel Logout
-    "frontchannel_logout_session_required": False,
-}
-"""Fields that ask for a feature of another plugin, each with the value that asks for nothing (:class:`greatseal.api.clients.ClientField`).
+class Fields:
+    """The members of clients: those above, and those that token bindings and extensions bring."""
 
-``default_acr_values`` is none of them: it is a wish, and every sign-in gives the best acr that it can (OpenID Connect Core s3.1.2.1).
-"""
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-BINDING_FIELDS = frozenset({"dpop_bound_access_tokens", "tls_client_certificate_bound_access_tokens", "profile"})
-"""Those of a client that must get no unbound token."""
+    @cached_property
+    def _brought(self) -> Mapping[str, FieldInfo]:
+        """By name; complete from the lifespans on."""
+        return {field.name: field for _, struct in brought_by(self._host) for field in msgspec.structs.fields(struct)}
+
+    @cached_property
+    def _struct(self) -> type[ClientFields]:
+        """What a body is read into."""
+        brought = [(name, field.type | UnsetType | None, UNSET) for name, field in self._brought.items()]
+        if not brought:
+            return ClientFields
+        return cast("type[ClientFields]", msgspec.defstruct("ClientFields", brought, bases=(ClientFields,), kw_only=True))
+
+    @cached_property
+    def _more(self) -> frozenset[str]:
+        """The names that ``Client.more`` may have."""
+        return MORE.union(self._brought)
+
+    def registration(self, body: Mapping[str, Any], before: Client | None = None) -> Registration:
+        """The whole record that would be stored after a body of the admin API, with what only this request carries.
+
+        Raises InvalidClientMetadata that names the field with a wrong type, or one that promises what nobody keeps.
+        """
+        for name in sorted(PROMISES.intersection(body) - self._more):
+            if body[name] not in ASKS_FOR_NOTHING:
+                raise _unprovided(name)
+        fields = self._read(body)
+        record = self.understood(before or Client(client_id="", token_endpoint_auth_method=DEFAULT_METHOD))
+        cleared = {name for name in record.more.keys() - self._more if name in body}
+        given = {name: value for name in self._more if (value := getattr(fields, name)) is not UNSET}
+        merged = {name: value for name, value in {**record.more, **given}.items() if name not in cleared and self._asks(name, value)}
+        return _registration(fields, record, merged)
+
+    def check(self, more: Mapping[str, Any]) -> None:
+        """Raise InvalidClientMetadata for a member of ``Client.more`` that is unknown or of a wrong type."""
+        if unknown := more.keys() - self._more:
+            raise _unprovided(min(unknown))
+        self._read(more)
+
+    def understood(self, client: Client) -> Client:
+        """The client without the members that nobody here understands and that promise nothing."""
+        unknown = client.more.keys() - self._more
+        forgotten = {name for name in unknown if client.more[name] in ASKS_FOR_NOTHING or (not client.created_at and name not in PROMISES)}
+        if not forgotten:
+            return client
+        return msgspec.structs.replace(client, more={name: value for name, value in client.more.items() if name not in forgotten})
+
+    def require_provided(self, client: Client) -> None:
+        """Raise UnauthorizedClient for a client that was stored with a member whose plugin is gone.
+
+        Whatever it promised, tokens without it are not what was registered (RFC 9449 s5.2, RFC 8705 s3.4).
+        """
+        if not client.more.keys() <= self._more:
+            raise UnauthorizedClient(f"{min(client.more.keys() - self._more)}: no enabled plugin provides this")
+
+    def shown(self, client: Client) -> dict[str, Any]:
+        """The members as answers have them: what is unset has its default, or is null."""
+        defaults = {name: field.default for name, field in self._brought.items()}
+        return {name: client.more.get(name, defaults.get(name)) for name in (*MoreFields.__struct_fields__, *self._brought)}
+
+    def require_settable(self, body: Mapping[str, Any], shown: Collection[str]) -> None:
+        """Raise InvalidClientMetadata for members that are ignored, each with the nearest right one.
+
+        ``shown`` are the members of a client in an answer.
+        """
+        known = self._struct.__struct_fields__
+        fields: dict[str, str] = {}
+        for name in body.keys() - set(known):
+            close = difflib.get_close_matches(name, known, n=1)
+            cure = f"did you mean {close[0]!r}?" if close else "GET of a client shows all fields"
+            fields[name] = "this field cannot be set" if name in shown else f"no client has this field; {cure}"
+        if fields:
+            raise InvalidClientMetadata(
+                "there are members that cannot be set, see fields", members={"fields": dict(sorted(fields.items()))}
+            )
+
+    def _asks(self, name: str, value: object) -> bool:
+        """Whether a value is kept: a default of a plugin asks for nothing, also when the plugin is gone."""
+        return value is not None and not (name in self._brought and value == self._brought[name].default)
+
+    def _read(self, body: Mapping[str, Any]) -> ClientFields:
+        try:
+            return msgspec.convert(body, self._struct)
+        except msgspec.ValidationError as error:
+            raise InvalidClientMetadata(_readable(error, self._struct.__struct_fields__)) from None
 
 
-def unprovided(client: Client, provided: Collection[str]) -> frozenset[str]:
-    """The feature fields that a client asks for and that are not among ``provided``."""
-    asked = client.more.keys() & FEATURE_FIELDS.keys()
-    return frozenset(name for name in asked if name not in provided and client.more[name] not in (None, FEATURE_FIELDS[name]))
+def brought_by(host: Host) -> list[tuple[str, type[msgspec.Struct]]]:
+    """The Structs of members that token bindings and extensions bring, each with what brings it."""
+    found = [(f"token binding {one.confirmation!r}", one.fields) for one in host.components(TokenBinding).values()]
+    found += [(f"extension {one.name!r}", one.fields) for one in host.components(Extension).values()]
+    return [(who, struct) for who, struct in found if struct is not None]
 
 
-def unknown_features(provided: Collection[str]) -> list[str]:
-    """What is wrong with the fields that plugins say they provide."""
-    expected = ", ".join(FEATURE_FIELDS)
-    wrong = sorted(set(provided) - FEATURE_FIELDS.keys())
-    return [f"client_fields: {name!r} is no field that waits for a plugin; expected one of {expected}" for name in wrong]
+def problems(host: Host) -> list[str]:
+    """What is wrong with the members that plugins bring, one line each."""
+    owners = dict.fromkeys(ClientFields.__struct_fields__, "idp")
+    wrong = []
+    for who, struct in brought_by(host):
+        for field in msgspec.structs.fields(struct):
+            if field.required:
+                wrong.append(f"{who}: the client member {field.name!r} has no default; give it the one that asks for nothing")
+            elif (first := owners.setdefault(field.name, who)) != who:
+                wrong.append(f"{who}: the client member {field.name!r} is that of {first} already; disable one of them")
+    return wrong
 
 
-def read_fields(body: Mapping[str, Any]) -> ClientFields:
-    """The fields of a decoded JSON body. Raises InvalidClientMetadata that names the field with a wrong type."""
-    try:
-        return msgspec.convert(body, ClientFields)
-    except msgspec.ValidationError as error:
-        raise InvalidClientMetadata(_readable(error)) from None
+def _unprovided(name: str) -> InvalidClientMetadata:
+    return InvalidClientMetadata(f"{name}: no enabled plugin provides this")
 
 
-def require_settable(body: Mapping[str, Any], shown: Collection[str]) -> None:
-    """Raise InvalidClientMetadata for members that :func:`read_fields` ignores, each with the nearest right one.
-
-    ``shown`` are the members of a client in an answer.
-    """
-    known = ClientFields.__struct_fields__
-    fields: dict[str, str] = {}
-    for name in body.keys() - set(known):
-        close = difflib.get_close_matches(name, known, n=1)
-        cure = f"did you mean {close[0]!r}?" if close else "GET of a client shows all fields"
-        fields[name] = "this field cannot be set" if name in shown else f"no client has this field; {cure}"
-    if fields:
-        raise InvalidClientMetadata("there are members that cannot be set, see fields", members={"fields": dict(sorted(fields.items()))})
-
-
-def check_more(more: Mapping[str, Any]) -> None:
-    """Raise InvalidClientMetadata for a member of ``Client.more`` that is unknown or of a wrong type."""
-    if unknown := more.keys() - MORE:
-        raise InvalidClientMetadata(f"{min(unknown)}: this member is not kept")
-    try:
-        msgspec.convert(more, MoreFields)
-    except msgspec.ValidationError as error:
-        raise InvalidClientMetadata(_readable(error)) from None
-
-
-def registration(fields: ClientFields, before: Client | None = None) -> Registration:
-    """The whole record that would be stored, with what only this request carries."""
-    record = before or Client(client_id="", token_endpoint_auth_method=DEFAULT_METHOD)
+def _registration(fields: ClientFields, record: Client, more: Mapping[str, Any]) -> Registration:
     changes: dict[str, Any] = {name: value for name in NULLABLE if (value := getattr(fields, name)) is not UNSET}
     for name in LISTS:
         if (values := getattr(fields, name)) is not UNSET:
@@ -162,18 +222,12 @@ def registration(fields: ClientFields, before: Client | None = None) -> Registra
         changes["secret"] = None
     if fields.tls_client_certificate is None:
         changes["tls_client_certificate_sha256"] = None
-    changes["more"] = _merged(record.more, fields)
     return Registration(
-        client=msgspec.structs.replace(record, **changes),
+        client=msgspec.structs.replace(record, **changes, more=more),
         open=False,
         client_secret=Secret(fields.client_secret) if isinstance(fields.client_secret, str) else None,
         tls_client_certificate=fields.tls_client_certificate if isinstance(fields.tls_client_certificate, str) else None,
     )
-
-
-def _merged(more: Mapping[str, Any], fields: ClientFields) -> dict[str, Any]:
-    given = {name: value for name in MoreFields.__struct_fields__ if (value := getattr(fields, name)) is not UNSET}
-    return {name: value for name, value in {**more, **given}.items() if value is not None}
 
 
 def _unique(name: str, values: list[str]) -> tuple[str, ...]:
@@ -182,8 +236,8 @@ def _unique(name: str, values: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _readable(error: msgspec.ValidationError) -> str:
+def _readable(error: msgspec.ValidationError, known: Collection[str]) -> str:
     # "Expected `str`, got `int` - at `$.client_name`": types, and names of fields that are ours, unless a key of jwks is quoted.
     what, _, where = str(error).partition(" - at `$")
     field = where.rstrip("`").removeprefix(".").partition("[")[0].partition(".")[0]
-    return f"{field}: {what.replace('`', '')}" if field in ClientFields.__struct_fields__ else "a member has a wrong type"
+    return f"{field}: {what.replace('`', '')}" if field in known else "a member has a wrong type"

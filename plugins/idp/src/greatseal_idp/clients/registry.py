@@ -21,9 +21,11 @@ from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.backends import reached
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
-from greatseal_idp.clients.fields import read_fields, registration
+from greatseal_idp.clients.fields import Fields
 from greatseal_idp.clients.secrets import ClientSecrets
 from greatseal_idp.clients.validation import Rules, check_scopes, derived_grant_types
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import Scopes
 
 UPDATE_TRIES = 5
@@ -57,12 +59,15 @@ class _Bindings(msgspec.Struct, frozen=True):
 class Registry:
     """The clients. A read of a known client costs no SQL; a change is seen by the next read."""
 
-    def __init__(self, host: Host, scopes: Scopes, *, ends: Sequence[Ends] = ()) -> None:
+    def __init__(self, host: Host, scopes: Scopes, proofs: Proofs, extensions: Extensions, *, ends: Sequence[Ends] = ()) -> None:
         self._host = host
         self._scopes = scopes
         self._ends = tuple(ends)
-        self._rules = Rules(host)
-        self._cache = host.changes.cache(t.CLIENT.name, _load)
+        self._extensions = extensions
+        self.fields = Fields(host)
+        self._rules = Rules(host, self.fields, proofs, extensions)
+        self._registered = lru_cache(ROWS)(lambda row: self._completed(_client_of(row)))
+        self._cache = host.changes.cache(t.CLIENT.name, self._load)
         self._bindings = host.changes.snapshot([t.CLIENT.name], _load_bindings)
         self._authentication = ClientAuthentication(host, self)
         self.secrets = ClientSecrets(host)
@@ -80,7 +85,7 @@ class Registry:
             return client
         for resolver in self._host.components(ClientResolver).values():
             if (resolved := await reached(resolver.resolve(client_id))) is not None:
-                return resolved
+                return self._completed(resolved)
         return None
 
     def secret(self, client: Client) -> Secret:
@@ -105,11 +110,11 @@ class Registry:
 
     async def listed(self, after: tuple[int, str], wanted: int) -> list[Client]:
         """At most ``wanted`` registered clients, oldest first, that come after a moment of creation and a client id."""
-        return await self._host.db.read(_listed, after, wanted)
+        return [self._completed(client) for client in await self._host.db.read(_listed, after, wanted)]
 
     async def create(self, body: Mapping[str, Any], *, by: str) -> Registered:
         """A new client of the admin API, from the decoded JSON body. Raises as :meth:`register`."""
-        asked = registration(read_fields(body))
+        asked = self.fields.registration(body)
         check_scopes(asked.client.scopes, await self._scopes.all())
         return await self.register(asked, by=by)
 
@@ -131,7 +136,6 @@ class Registry:
 
         A field that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
         """
-        fields = read_fields(body)
         if not is_client_id(client_id):
             return None
         event = AuditEvent(event_type="client_updated", service="idp", sub=by, client_id=client_id)
@@ -139,7 +143,7 @@ class Registry:
             before = await self._host.db.read(_load_raw, client_id)
             if before is None:
                 return None
-            asked = registration(fields, before)
+            asked = self.fields.registration(body, before)
             # A scope that was deleted meanwhile stands in the way of no other change.
             check_scopes(asked.client.scopes, {*before.scopes, *await self._scopes.all()})
             client, _ = await self._with_secret(self._rules.check(asked), asked)
@@ -150,6 +154,19 @@ class Registry:
     async def delete(self, client_id: str, *, by: str) -> bool:
         """Delete a client with its consents and refresh families; False when there is none."""
         return is_client_id(client_id) and await self._host.db.write(_delete, client_id, by, self._ends)
+
+    def as_stored(self, tx: Tx, client: Client) -> Client | None:
+        """What a transaction sees of a client that was read before; None when it was deleted. One of a resolver is no row, and stays."""
+        return self._load(tx, client.client_id) if client.created_at else client
+
+    def _load(self, tx: Tx, client_id: str) -> Client | None:
+        row = tx.one(_BY_ID, client_id=client_id)
+        return None if row is None else self._registered(row)
+
+    def _completed(self, client: Client) -> Client:
+        """A client as it is in force."""
+        known = msgspec.structs.replace(self.fields.understood(client), grant_types=derived_grant_types(client))
+        return self._extensions.complete(known)
 
     async def _read(self, client_id: str) -> Client | None:
         return await self._cache.get(client_id)
@@ -170,29 +187,14 @@ class Registry:
         return msgspec.structs.replace(client, secret=stored), secret
 
 
-def _load(tx: Tx, client_id: str) -> Client | None:
-    row = tx.one(_BY_ID, client_id=client_id)
-    return None if row is None else _registered(row)
-
-
-@lru_cache(ROWS)
-def _registered(row: Row) -> Client:
-    return _completed(_client_of(row))
-
-
 def _load_raw(tx: Tx, client_id: str) -> Client | None:
     row = tx.one(_BY_ID, client_id=client_id)
     return None if row is None else _client_of(row)
 
 
-def as_stored(tx: Tx, client: Client) -> Client | None:
-    """What a transaction sees of a client that was read before; None when it was deleted. One of a resolver is no row, and stays."""
-    return _load(tx, client.client_id) if client.created_at else client
-
-
 @scan
 def _listed(tx: Tx, after: tuple[int, str], wanted: int) -> list[Client]:
-    return [_completed(_client_of(row)) for row in tx.all(_LISTED, moment=after[0], last=after[1], wanted=wanted)]
+    return [_client_of(row) for row in tx.all(_LISTED, moment=after[0], last=after[1], wanted=wanted)]
 
 
 @scan
@@ -211,10 +213,6 @@ def _bound(tx: Tx, statement: Select[tuple[str, str]]) -> dict[str, list[str]]:
 def _pattern(glob: str) -> re.Pattern[str]:
     """``*`` is any run of characters other than ``@``, an empty one too; all else is literal (ruling R52)."""
     return re.compile("[^@]*".join(map(re.escape, glob.split("*"))))
-
-
-def _completed(client: Client) -> Client:
-    return msgspec.structs.replace(client, grant_types=derived_grant_types(client))
 
 
 def _store(tx: Tx, before: Client | None, client: Client, event: AuditEvent) -> bool:

@@ -8,7 +8,6 @@ import msgspec
 from greatseal.api.clients import (
     Client,
     ClientAuthMethod,
-    ClientField,
     InvalidClientMetadata,
     InvalidRedirectUri,
     Registration,
@@ -16,8 +15,10 @@ from greatseal.api.clients import (
 )
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
-from greatseal_idp.clients.fields import MANY, check_more, unprovided
+from greatseal_idp.clients.fields import MANY, Fields
 from greatseal_idp.clients.redirects import check_redirect_uri
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT, is_scope_token
 from greatseal_idp.scopes import MAX_NAME as LONGEST
 from greatseal_idp.settings import OAuthSettings
@@ -33,7 +34,7 @@ MAX_SPIFFE_ID = 2048
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPIFFE_ID = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
-_WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "frontchannel_logout_uri", "jwks_uri")
+_WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "jwks_uri")
 _SHORT_TEXTS = ("kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "workload_type")
 _STORED_AS: Mapping[str, frozenset[str]] = {"digest": frozenset({"sha256", "argon2id"}), "sealed": frozenset({"sealed"})}
 
@@ -46,8 +47,11 @@ def derived_grant_types(client: Client) -> tuple[str, ...]:
 class Rules:
     """Checks registrations against the enabled plugins and the settings."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, fields: Fields, proofs: Proofs, extensions: Extensions) -> None:
         self._host = host
+        self._fields = fields
+        self._proofs = proofs
+        self._extensions = extensions
         settings = host.settings(OAuthSettings)
         self._private_use = settings.allow_private_use_schemes
         self._least_secret = settings.min_client_secret_length
@@ -72,7 +76,8 @@ class Rules:
         _check_texts(client)
         _check_lists(client)
         self._check_grants(client)
-        self._check_features(client)
+        self._check_bindings(client)
+        self._extensions.check(registration)
         _check_method_fields(registration, method)
         self._check_secret(registration, method)
         return method.check(registration)
@@ -80,7 +85,7 @@ class Rules:
     def _check_uris(self, client: Client) -> None:
         for uri in client.redirect_uris:
             check_redirect_uri(uri, private_use=self._private_use)
-        check_more(client.more)
+        self._fields.check(client.more)
         for uri in client.more.get("post_logout_redirect_uris", ()):
             check_redirect_uri(uri, private_use=self._private_use, what="post_logout_redirect_uris")
         for name in _WEB_URIS:
@@ -94,10 +99,11 @@ class Rules:
         if "authorization_code" in client.grant_types and not client.redirect_uris:
             raise InvalidClientMetadata("redirect_uris: authorization_code needs one at least")
 
-    def _check_features(self, client: Client) -> None:
-        """A switch that protects nothing must not be stored as if it did."""
-        if asked := unprovided(client, self._host.components(ClientField)):
-            raise InvalidClientMetadata(f"{min(asked)}: no enabled plugin provides this")
+    def _check_bindings(self, client: Client) -> None:
+        """A client that may not go without two keys gets no token: one of them is all that a token can be bound to."""
+        required = self._proofs.required(self._extensions.complete(client))
+        if len(required) > 1:
+            raise InvalidClientMetadata(f"a token is bound to one key, and this client asks for {' and '.join(sorted(required))}")
 
     def _check_secret(self, registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
         secret = registration.client_secret
@@ -149,7 +155,7 @@ def _check_lists(client: Client) -> None:
         raise InvalidClientMetadata("response_types: expected code")
     for name in ("contacts", "default_acr_values", "resources"):
         _check_plain_list(name, client.more.get(name, ()))
-    for name in ("software_id", "software_version", "request_object_signing_alg", "token_endpoint_auth_signing_alg"):
+    for name in ("software_id", "software_version", "token_endpoint_auth_signing_alg"):
         _check_plain_list(name, [client.more[name]] if name in client.more else [])
     if client.more.get("default_max_age", 0) < 0:
         raise InvalidClientMetadata("default_max_age: expected no negative number")

@@ -14,7 +14,7 @@ from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
 from greatseal.http.csrf import ForeignOrigin, refuse_foreign
 from greatseal.jose.compact import b64url_encode
-from greatseal_idp.sessions import cookie as sessions
+from greatseal_idp.cookie import NAME
 
 FIELD = "form_token"
 """The hidden input of every form of ours."""
@@ -40,7 +40,7 @@ class Forms:
 
     def token(self, call: Call) -> tuple[str, Headers]:
         """The token for a page that ``call`` gets, and the headers that set its cookie where there is none yet."""
-        if secret := self._cookie(call, sessions.NAME) or self._cookie(call, FORM_COOKIE):
+        if secret := self._cookie(call, NAME) or self._cookie(call, FORM_COOKIE):
             return form_token(secret), ()
         secret = secrets.token_urlsafe(32)
         return form_token(secret), (set_cookie(FORM_COOKIE, secret, max_age=MAX_AGE, secure=self._secure),)
@@ -48,7 +48,7 @@ class Forms:
     def valid(self, call: Call, form: Parameters) -> bool:
         """Whether the form carries the token of a cookie that came with it."""
         given = form.get(FIELD, "").encode()
-        secrets_sent = (self._cookie(call, name) for name in (sessions.NAME, FORM_COOKIE))
+        secrets_sent = (self._cookie(call, name) for name in (NAME, FORM_COOKIE))
         return any(hmac.compare_digest(form_token(secret).encode(), given) for secret in secrets_sent if secret)
 
     def check(self, call: Call, form: Parameters) -> None:

@@ -13,7 +13,7 @@ from greatseal.api.pages import STYLE_PATH
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.forms import Headers, origin_of
-from greatseal_idp.sessions.return_to import ACCOUNT
+from greatseal_idp.pages.return_to import ACCOUNT
 from greatseal_idp.settings import WebUi
 
 SUBMIT = "document.forms[0].submit()"

@@ -41,13 +41,13 @@ from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
 from greatseal_idp.backends import reached
+from greatseal_idp.cookie import SessionCookie, digest_of
 from greatseal_idp.directories import DirectoriesImpl
-from greatseal_idp.sessions.cookie import SessionCookie, digest_of
+from greatseal_idp.pages.return_to import CHANGE, default_return_to, safe_return_to
 from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.places import Places, key_of
-from greatseal_idp.sessions.return_to import CHANGE, default_return_to, safe_return_to
 from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
 
@@ -62,14 +62,14 @@ CLOCK_SKEW = 300 * SECOND
 class LoginImpl:
     """See :class:`greatseal.api.identity.Login`."""
 
-    def __init__(self, host: Host, store: SessionStore, directories: DirectoriesImpl) -> None:
+    def __init__(self, host: Host, store: SessionStore, directories: DirectoriesImpl, limits: LoginLimits) -> None:
         self._host = host
         self._store = store
         self._directories = directories
         self._cookie = SessionCookie(host)
         self._tickets = Tickets(host)
         self._default = default_return_to(host.issuer)
-        self.limits = LoginLimits(host)
+        self.limits = limits
         self.places = Places(host)
         self._under_way: set[int] = set()
         """The ids of the calls whose attempt runs: one inside another would wait for itself."""

@@ -16,8 +16,8 @@ from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
+from greatseal_idp.cookie import SessionCookie, digest_of
 from greatseal_idp.directories import DirectoriesImpl, PasswordChanged
-from greatseal_idp.sessions.cookie import SessionCookie, digest_of
 from greatseal_idp.settings import SessionSettings
 from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.revoked import Revocations

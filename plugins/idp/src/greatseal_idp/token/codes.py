@@ -30,7 +30,7 @@ _CLIENTS_OF = select(t.session.c.clients).where(t.session.c.id == param("session
 class CodeOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a code stands for. ``claims`` is the claims parameter (OpenID Connect Core s5.5), ``implied`` the scopes allowed for it alone.
 
-    ``auth_time`` is microseconds.
+    ``auth_time`` is microseconds; ``more`` is what extensions keep of the authorization, by name.
     """
 
     client_id: str
@@ -45,6 +45,7 @@ class CodeOrder(msgspec.Struct, frozen=True, kw_only=True):
     nonce: str | None = None
     implied: tuple[str, ...] = ()
     claims: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = {}
 
 
 class CodeRecord(CodeOrder, frozen=True, kw_only=True):
@@ -78,6 +79,7 @@ class Codes:
             implied=_json(order.implied) if order.implied else None,
             nonce=order.nonce,
             claims=None if order.claims is None else _json(order.claims),
+            more=_json(order.more) if order.more else None,
             auth_time=order.auth_time,
             amr=_json(order.amr),
             acr=order.acr,
@@ -128,6 +130,7 @@ def _record(row: Row) -> CodeRecord:
         code_challenge=row.code_challenge,
         nonce=row.nonce,
         claims=None if row.claims is None else msgspec.json.decode(row.claims),
+        more={} if row.more is None else msgspec.json.decode(row.more),
         digest=bytes(row.digest),
         created_at=row.created_at,
         expires_at=row.expires_at,

@@ -1,26 +1,28 @@
 """POST /token (RFC 6749 s3.2): the client is proven, its grant is redeemed, and what was committed is signed."""
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
 import orjson
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Client, ClientField, Clients, ProvenRequest
+from greatseal.api.authorization import Ask
+from greatseal.api.clients import ProvenRequest
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
-from greatseal.api.problems import BadRequest
-from greatseal.api.store import Refused, Tx, operation
+from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import Families, Grant, Granted, UnauthorizedClient
 from greatseal.host import Host
 from greatseal_idp.backends import reached
-from greatseal_idp.clients.fields import BINDING_FIELDS, unprovided
-from greatseal_idp.token.cors import open_to_scripts, preflight
+from greatseal_idp.clients.registry import Registry
+from greatseal_idp.extensions import NO_WISHES, Extensions, Wishes
+from greatseal_idp.proofs import Proofs, headers_of, told
+from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.issue import Issuer
 
 REPEATABLE = frozenset({"resource", "audience"})
-"""RFC 8707 s2, RFC 8693 s2.1."""
+"""Of an exchange (RFC 8693 s2.1)."""
 _NO_CACHE = ("Pragma", "no-cache")
 
 
@@ -33,44 +35,51 @@ class UnsupportedGrantType(BadRequest):
 class TokenEndpoint:
     """The token endpoint."""
 
-    def __init__(self, host: Host, clients: Clients, families: Families, issuer: Issuer) -> None:
+    def __init__(
+        self, host: Host, clients: Registry, families: Families, issuer: Issuer, *, proofs: Proofs, extensions: Extensions, cors: Cors
+    ) -> None:
         self._host = host
         self._clients = clients
         self._families = families
         self._issuer = issuer
-        self._redemptions: dict[str, Callable[[Tx, Any], Granted | Refused]] = {}
+        self._proofs = proofs
+        self._extensions = extensions
+        self._cors = cors
 
     def routes(self) -> list[Route]:
         """/token, for scripts of other origins too."""
         route = Route(
             "POST",
             "/token",
-            open_to_scripts(self.token),
+            self._cors.open_to_scripts(self.token),
             style="oauth",
             auth=Handler("the client proves itself by its registered method"),
             content_types=(),
             summary="Tokens for a grant (RFC 6749 s5.1).",
         )
-        return [route, preflight("/token", ["POST"])]
+        return [route, self._cors.preflight("/token", ["POST"])]
 
     async def token(self, call: Call) -> Reply:
         """The token response."""
         request = await self._clients.authenticate(call)
-        self._check_binding(request.client)
+        self._clients.fields.require_provided(request.client)
+        if not self._proofs.bindings:
+            return await self._answer(request)
+        request = await self._proofs.prove(request)
+        with told(request):
+            self._proofs.require(request)
+            return await self._answer(request)
+
+    async def _answer(self, request: ProvenRequest) -> Reply:
         grant = self._grant(request)
-        granted = await self._redeemed(grant, await reached(grant.prepare(request)))
-        granted = await self._recorded(granted, request)
+        asked = await self._asked(request) if self._extensions.found else NO_WISHES
+        granted = await self._redeemed(grant, await reached(grant.prepare(request)), request, asked)
         response = await self._issuer.response(request.client, granted)
-        headers = (_NO_CACHE, *request.match.headers) if request.match.headers else (_NO_CACHE,)
+        headers = (_NO_CACHE, *request.match.headers, *headers_of(request))
         return Reply(body=orjson.dumps(response), content_type="application/json", headers=headers)
 
-    def _check_binding(self, client: Client) -> None:
-        """A client that must get bound tokens gets none while nobody binds them, as after its plugin was disabled (RFC 9449 s5.2)."""
-        if asked := BINDING_FIELDS & unprovided(client, self._host.components(ClientField)):
-            raise UnauthorizedClient(f"{min(asked)}: no enabled plugin provides this")
-
     def _grant(self, request: ProvenRequest) -> Grant[Any]:
-        check_repeated(request.form)
+        check_repeated(request.form, self._extensions.repeatable)
         grant_type = request.form.get("grant_type")
         if grant_type is None:
             raise BadRequest("grant_type is required")
@@ -81,32 +90,64 @@ class TokenEndpoint:
             raise UnauthorizedClient("the client is not registered for this grant_type")
         return grant
 
-    async def _redeemed(self, grant: Grant[Any], prepared: Any) -> Granted:
-        if isinstance(prepared, Granted):
-            return prepared
-        redemption = self._redemptions.get(grant.grant_type)
-        if redemption is None:
-            redeem = operation(f"idp.redeem.{grant.grant_type}", lambda one: grant.owner(one) or self._host.node_id)
-            redemption = self._redemptions[grant.grant_type] = redeem(partial(_redeem, grant=grant, families=self._families))
-        result = await self._host.db.write(redemption, prepared)
-        if isinstance(result, Refused):
-            raise result.problem
-        # What was committed with it is not written again.
-        return msgspec.structs.replace(result, events=(), may_refresh=False)
+    async def _asked(self, request: ProvenRequest) -> Wishes:
+        """What extensions make of this token request, before a code or a refresh token is looked at."""
+        form = request.form
+        return await self._extensions.ask(
+            Ask(
+                at="token",
+                client=request.client,
+                given=form,
+                sent=form,
+                remote=request.call.remote,
+                grant_type=form["grant_type"],
+                proven=request.proven,
+            )
+        )
 
-    async def _recorded(self, granted: Granted, request: ProvenRequest) -> Granted:
-        """Write what is still to be written, for most requests nothing: what a grant without a row gives, and the client's events."""
-        of_client = request.match.events(granted.scopes) if request.match.events is not None else ()
-        events = (*granted.events, *of_client)
+    async def _redeemed(self, grant: Grant[Any], prepared: Any, request: ProvenRequest, asked: Wishes) -> Granted:
+        """What the tokens are to say, after all that has to be is committed. Nothing is written where nothing has to be."""
+        if not isinstance(prepared, Granted):
+            result = await self._host.db.write(self._redeem, grant, prepared, request, asked)
+            if isinstance(result, Refused):
+                raise result.problem
+            return result
+        granted = bound(prepared, request)
+        said = self._extensions.grant(granted, request, asked)
+        events = self._events(said, request)
         if not events and not wants_family(granted):
-            return granted
-        return await self._host.db.write(_record, granted, events, self._families)
+            return said
+        return await self._host.db.write(self._record, granted, said, events)
+
+    def _redeem(self, tx: Tx, grant: Grant[Any], prepared: Any, request: ProvenRequest, asked: Wishes) -> Granted | Refused:
+        result = grant.redeem(tx, prepared)
+        if isinstance(result, Refused):
+            return result
+        granted = bound(result, request)
+        try:
+            said = self._extensions.grant(granted, request, asked)
+        except Problem as problem:
+            # Nothing was redeemed: the code stays good, the refresh token current.
+            raise Refuse(problem) from problem
+        return self._record(tx, granted, said, self._events(said, request))
+
+    def _record(self, tx: Tx, granted: Granted, said: Granted, events: Iterable[AuditEvent]) -> Granted:
+        """Write the events, and the family where one is to be opened: of what was granted, not of what this one token says."""
+        for event in events:
+            tx.audit(event)
+        if not wants_family(granted):
+            return said
+        return msgspec.structs.replace(said, family=self._families.open(tx, granted))
+
+    def _events(self, granted: Granted, request: ProvenRequest) -> tuple[AuditEvent, ...]:
+        of_client = request.match.events(granted.scopes) if request.match.events is not None else ()
+        return (*granted.events, *of_client)
 
 
-def check_repeated(form: Parameters) -> None:
+def check_repeated(form: Parameters, repeatable: Container[str]) -> None:
     """No parameter comes twice (RFC 6749 s3.2), but those that may. Raises BadRequest."""
     for name in form:
-        if name not in REPEATABLE:
+        if name not in REPEATABLE and name not in repeatable:
             form[name]
 
 
@@ -115,14 +156,8 @@ def wants_family(granted: Granted) -> bool:
     return granted.may_refresh and granted.family is None and "offline_access" in granted.scopes
 
 
-def _redeem(tx: Tx, prepared: Any, *, grant: Grant[Any], families: Families) -> Granted | Refused:
-    result = grant.redeem(tx, prepared)
-    return result if isinstance(result, Refused) else _record(tx, result, result.events, families)
-
-
-def _record(tx: Tx, granted: Granted, events: Iterable[AuditEvent], families: Families) -> Granted:
-    for event in events:
-        tx.audit(event)
-    if not wants_family(granted):
+def bound(granted: Granted, request: ProvenRequest) -> Granted:
+    """The same, bound to the keys of the request: no grant says to which."""
+    if not request.proofs and granted.cnf is None and not granted.bound:
         return granted
-    return msgspec.structs.replace(granted, family=families.open(tx, granted))
+    return msgspec.structs.replace(granted, cnf=request.cnf, bound=request.bound)

@@ -39,12 +39,16 @@ _ROTATE = (
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a family keeps of the grant beside the columns: what the tokens of a refresh need."""
+    """What a family keeps of the grant beside the columns: what the tokens of a refresh need.
+
+    ``bound`` are the keys that every refresh must prove, ``more`` what extensions kept of the authorization.
+    """
 
     authentication: Authentication | None = None
     audiences: tuple[str, ...] = ()
     implied: tuple[str, ...] = ()
-    cnf: Mapping[str, str] | None = None
+    bound: Mapping[str, str] = {}
+    more: Mapping[str, Any] | None = {}
     claims: Mapping[str, Any] = {}
     id_token_claims: Mapping[str, Any] | None = None
     """None when no ID token was ordered."""
@@ -104,7 +108,8 @@ class FamiliesImpl:
             authentication=granted.authentication,
             audiences=granted.audiences,
             implied=granted.implied,
-            cnf=granted.cnf,
+            bound=granted.bound,
+            more=granted.more,
             claims=granted.claims,
             id_token_claims=granted.id_token.claims if granted.id_token else None,
         )
@@ -143,20 +148,24 @@ class FamiliesImpl:
         row = tx.one(_BY_ID, family=id)
         return None if row is None else _record(row)
 
-    def rotate(self, tx: Tx, token: RefreshToken, family: FamilyGrant) -> Family | None:
-        """Make the successor of the current token current. None when ``token`` is not the current one of a live family."""
+    def rotate(self, tx: Tx, token: RefreshToken, family: FamilyGrant, *, advance: bool = True) -> Family | None:
+        """Make the successor of the current token current, or without ``advance`` keep it, for longer.
+
+        None when ``token`` is not the current one of a live family.
+        """
+        following = token.generation + advance
         rotated = tx.count(
             _ROTATE,
             family=family.id,
             owner=family.client_id,
             presented=token.generation,
-            next=token.generation + 1,
+            next=following,
             moment=tx.now,
             idle_end=min(tx.now + self._idle, family.expires_at),
         )
         if not rotated:
             return None
-        return Family(id=token.family, refresh_token=self._tokens.write(tx, token.family, token.generation + 1))
+        return Family(id=token.family, refresh_token=self._tokens.write(tx, token.family, following))
 
     def repeated(self, tx: Tx, token: RefreshToken) -> Family | None:
         """The successor once more, for a retry of the token before the current one within the grace (ruling R50); None when it is none."""

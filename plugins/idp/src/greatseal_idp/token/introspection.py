@@ -12,8 +12,10 @@ from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT
-from greatseal_idp.token.cors import open_to_scripts, preflight
+from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
 from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
@@ -21,32 +23,46 @@ from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
 _INACTIVE = Reply(body=b'{"active":false}', content_type="application/json")
 _SHOWN = (
     "scope", "client_id", "exp", "iat", "nbf", "sub", "aud", "iss", "jti", "cnf", "act", "acr", "amr", "auth_time",
-    "authorization_details", "sid",
+    "sid",
 )  # fmt: skip
 
 
 class Introspection:
     """Answers ``{"active": false}`` alone for all that is not live or is not the caller's to know."""
 
-    def __init__(self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl, directories: DirectoriesImpl) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clients: Clients,
+        tokens: TokensImpl,
+        families: FamiliesImpl,
+        directories: DirectoriesImpl,
+        *,
+        proofs: Proofs,
+        extensions: Extensions,
+        cors: Cors,
+    ) -> None:
         self._host = host
         self._clients = clients
         self._tokens = tokens
         self._families = families
         self._directories = directories
+        self._proofs = proofs
+        self._extensions = extensions
+        self._cors = cors
 
     def routes(self) -> list[Route]:
         """/introspect."""
         route = Route(
             "POST",
             "/introspect",
-            open_to_scripts(self.introspect),
+            self._cors.open_to_scripts(self.introspect),
             style="oauth",
             auth=Handler("the client proves itself by its registered method"),
             content_types=(),
             summary="State and claims of a token (RFC 7662).",
         )
-        return [route, preflight("/introspect", ["POST"])]
+        return [route, self._cors.preflight("/introspect", ["POST"])]
 
     async def introspect(self, call: Call) -> Reply:
         """The introspection response (s2.2)."""
@@ -65,7 +81,7 @@ class Introspection:
         if auth_time is not None and not await self._may(found.token.subject, auth_time):
             return _INACTIVE
         if found.introspection is None:
-            found.introspection = orjson.dumps(_members(found))
+            found.introspection = orjson.dumps(self._members(found))
         return Reply(body=found.introspection, content_type="application/json")
 
     async def _refresh_token(self, text: str, client: Client) -> Reply:
@@ -89,7 +105,17 @@ class Introspection:
             "sub": record.subject,
             "iss": self._host.issuer,
         }
+        if record.held.bound:
+            members["cnf"] = record.held.bound
         return Reply.json(members)
+
+    def _members(self, found: Verified) -> dict[str, Any]:
+        claims = found.token.claims
+        members = {"active": True, **{name: claims[name] for name in (*_SHOWN, *self._extensions.claims) if name in claims}}
+        members["token_type"] = self._proofs.scheme_of(claims.get("cnf"))
+        if "auth_time" in claims:
+            members["username"] = found.token.subject.rpartition("@")[0] or found.token.subject
+        return members
 
     async def _may(self, subject: str, auth_time: int | None) -> bool:
         """Whether the account behind a token may still sign in, and its sign-in still counts (decisions, identity provider 10)."""
@@ -107,12 +133,3 @@ def concerns(client: Client, found: Verified) -> bool:
     audience = found.token.claims["aud"]
     named = {audience} if isinstance(audience, str) else set(audience)
     return not named.isdisjoint((client.client_id, *client.more.get("resources", ())))
-
-
-def _members(found: Verified) -> dict[str, Any]:
-    claims = found.token.claims
-    members = {"active": True, **{name: claims[name] for name in _SHOWN if name in claims}}
-    members["token_type"] = "DPoP" if "jkt" in claims.get("cnf", ()) else "Bearer"
-    if "auth_time" in claims:
-        members["username"] = found.token.subject.rpartition("@")[0] or found.token.subject
-    return members

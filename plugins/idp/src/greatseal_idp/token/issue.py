@@ -16,6 +16,8 @@ from greatseal.api.tokens import Authentication, Granted
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
 from greatseal_idp.claims import Claims
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.proofs import BEARER, Proofs
 from greatseal_idp.settings import TokenSettings
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.revoked import Revocations
@@ -42,9 +44,13 @@ class OpaqueTokens:
 class Issuer:
     """Makes tokens. Whatever was to be committed is committed."""
 
-    def __init__(self, host: Host, signing: Signing, claims: Claims, revocations: Revocations) -> None:
+    def __init__(
+        self, host: Host, signing: Signing, claims: Claims, revocations: Revocations, *, proofs: Proofs, extensions: Extensions
+    ) -> None:
         settings = host.settings(TokenSettings)
         self._revocations = revocations
+        self._proofs = proofs
+        self._extensions = extensions
         self._host = host
         self._signing = signing
         self._claims = claims
@@ -64,8 +70,9 @@ class Issuer:
             claims |= await self._claims.of(granted.subject, (), ("groups",))
         token = await self._access_token(client, claims)
         response: dict[str, Any] = {
+            **granted.members,
             "access_token": token,
-            "token_type": "DPoP" if granted.cnf and "jkt" in granted.cnf else "Bearer",
+            "token_type": BEARER if granted.cnf is None else self._proofs.scheme_of(granted.cnf),
             "expires_in": claims["exp"] - now,
             "scope": claims["scope"],
         }
@@ -75,8 +82,6 @@ class Issuer:
             response["id_token"] = await self._id_token(client, granted, granted.authentication, token, now)
         if granted.issued_token_type is not None:
             response["issued_token_type"] = granted.issued_token_type
-        if "authorization_details" in granted.claims:
-            response["authorization_details"] = granted.claims["authorization_details"]
         return response
 
     def _access_claims(self, granted: Granted, now: int) -> dict[str, Any]:
@@ -129,7 +134,8 @@ class Issuer:
         }
         if order.nonce is not None:
             claims["nonce"] = order.nonce
-        return await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))
+        signed = await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))
+        return await self._extensions.seal("id_token", client, signed) if self._extensions.found else signed
 
 
 def _uuid() -> str:

@@ -41,7 +41,6 @@ class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``userinfo_claims`` are those that the token may fetch beside its scopes.
     """
 
-    node: str
     digest: bytes
     client_id: str
     redirect_uri: str
@@ -50,14 +49,12 @@ class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     implied: tuple[str, ...] = ()
     userinfo_claims: tuple[str, ...] = ()
     may_refresh: bool = False
-    cnf: dict[str, str] | None = None
 
 
 class AuthorizationCode(Grant[CodeRequest]):
     """Redeems the codes of /authorize."""
 
     grant_type = "authorization_code"
-    prepared_as = CodeRequest
 
     def __init__(self, host: Host, codes: Codes, tokens: Tokens, scopes: Scopes, claims: Claims, *, endings: Endings) -> None:
         self._host = host
@@ -76,7 +73,6 @@ class AuthorizationCode(Grant[CodeRequest]):
         if node is None or record is None or self._endings.cover(record.client_id, record.subject, record.created_at):
             raise InvalidGrant(UNKNOWN)
         asked = CodeRequest(
-            node=node,
             digest=record.digest,
             client_id=client.client_id,
             redirect_uri=form["redirect_uri"],
@@ -87,7 +83,6 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise problem
         if record.used:
             return asked  # the transaction decides what a replay takes back
-        cnf = request.cnf
         allowed = await self._permitted(request, record)
         return msgspec.structs.replace(
             asked,
@@ -95,11 +90,7 @@ class AuthorizationCode(Grant[CodeRequest]):
             implied=allowed.implied,
             userinfo_claims=await self._claims.named(names_in(record.claims, "userinfo"), allowed.all),
             may_refresh="refresh_token" in client.grant_types,
-            cnf=None if cnf is None else dict(cnf),
         )
-
-    def owner(self, prepared: CodeRequest) -> str:
-        return prepared.node
 
     def redeem(self, tx: Tx, prepared: CodeRequest) -> Granted | Refused:
         consumed = self._codes.consume(tx, prepared.digest)
@@ -149,7 +140,7 @@ def _granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
         scopes=prepared.scopes,
         implied=prepared.implied,
         authentication=Authentication(auth_time=record.auth_time, amr=record.amr, acr=record.acr, session_id=record.session_id),
-        cnf=prepared.cnf,
+        more=record.more,
         claims={USERINFO_CLAIMS: prepared.userinfo_claims} if prepared.userinfo_claims else {},
         id_token=IdTokenOrder(nonce=record.nonce, claims=ordered) if openid else None,
         may_refresh=prepared.may_refresh,
@@ -179,6 +170,6 @@ def answers(verifier: str, challenge: str) -> bool:
 def remaining(allowed: Asked, client: Client, known: Container[str]) -> Asked:
     """Those that still exist and that the client is still registered for. Raises InvalidScope when none of the scopes is left."""
     left = allowed.within(known).within(client.scopes)
-    if not left.scopes:
+    if allowed.scopes and not left.scopes:
         raise InvalidScope("none of the granted scopes is left to the client")
     return left

@@ -38,4 +38,4 @@ class ClientCredentials(Grant[msgspec.Struct]):
         )
         if len(permitted) < len(scopes):
             scopes = tuple(scope for scope in scopes if scope in permitted)
-        return Granted(subject=match.subject, client_id=client.client_id, scopes=scopes, cnf=request.cnf)
+        return Granted(subject=match.subject, client_id=client.client_id, scopes=scopes)

@@ -13,7 +13,7 @@ from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import Family, Grant, Granted, GrantQuestion, IdTokenOrder, InvalidGrant, InvalidScope, Tokens
 from greatseal.host import Host
 from greatseal_idp.claims import USERINFO_CLAIMS, Claims
-from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.families import FamiliesImpl, FamilyGrant
 from greatseal_idp.token.grants.authorization_code import remaining
@@ -23,27 +23,30 @@ UNKNOWN = "the refresh token is unknown, expired, used or revoked"
 
 
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A refresh. ``allowed`` has the scopes of the new access token, None for a replay that may not even be asked for."""
+    """A refresh. ``allowed`` has the scopes of the new access token, None for a replay that may not even be asked for.
+
+    Without ``rotates`` the refresh token stays the same: that of a client which proves itself cannot be used by a thief.
+    """
 
     token: RefreshToken
     family: FamilyGrant
     allowed: Asked | None
     userinfo_claims: tuple[str, ...]
-    cnf: dict[str, str] | None
+    rotates: bool = True
 
 
 class RefreshTokenGrant(Grant[RefreshRequest]):
     """Rotates families: one guarded UPDATE, and nothing else is read or written."""
 
     grant_type = "refresh_token"
-    prepared_as = RefreshRequest
 
-    def __init__(self, host: Host, families: FamiliesImpl, tokens: Tokens, scopes: Scopes, claims: Claims) -> None:
+    def __init__(self, host: Host, families: FamiliesImpl, tokens: Tokens, scopes: Scopes, claims: Claims, *, proofs: Proofs) -> None:
         self._host = host
         self._families = families
         self._tokens = tokens
         self._scopes = scopes
         self._claims = claims
+        self._proofs = proofs
 
     async def prepare(self, request: ProvenRequest) -> RefreshRequest:
         form, client = request.form, request.client
@@ -53,9 +56,7 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
         family = await self._families.granted(token.family) if token else None
         if token is None or family is None or family.client_id != client.client_id:
             raise InvalidGrant(UNKNOWN)
-        cnf = request.cnf
-        if family.held.cnf is not None and cnf != family.held.cnf and client.token_endpoint_auth_method == PublicClient.method:
-            raise InvalidGrant("the refresh token is bound to another key")
+        self._proofs.require_bound(request, family.held.bound)
         allowed = None
         try:
             allowed = await self._permitted(request, family)
@@ -63,11 +64,9 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
             # A replay ends the family, whatever else is wrong with the request.
             if not await self._host.db.read(self._families.is_replay, token):
                 raise
+        rotates = client.more.get("rotate_refresh_tokens") is not False
         named = await self._claims.named(family.held.claims.get(USERINFO_CLAIMS, ()), allowed.all if allowed else ())
-        return RefreshRequest(token=token, family=family, allowed=allowed, userinfo_claims=named, cnf=None if cnf is None else dict(cnf))
-
-    def owner(self, prepared: RefreshRequest) -> str:
-        return prepared.token.node
+        return RefreshRequest(token=token, family=family, allowed=allowed, userinfo_claims=named, rotates=rotates)
 
     def redeem(self, tx: Tx, prepared: RefreshRequest) -> Granted | Refused:
         token = prepared.token
@@ -81,7 +80,7 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
         return Refused(InvalidGrant(UNKNOWN))
 
     def _rotated(self, tx: Tx, prepared: RefreshRequest) -> Family | None:
-        current = self._families.rotate(tx, prepared.token, prepared.family)
+        current = self._families.rotate(tx, prepared.token, prepared.family, advance=prepared.rotates)
         if current is not None:
             tx.after_commit(partial(faults.point, "idp.refresh.rotated"))
         return current
@@ -116,7 +115,7 @@ def _granted(prepared: RefreshRequest, allowed: Asked, current: Family) -> Grant
         implied=allowed.implied,
         authentication=family.held.authentication,
         audiences=family.held.audiences,
-        cnf=prepared.cnf,
+        more=family.held.more,
         claims={**others, USERINFO_CLAIMS: prepared.userinfo_claims} if prepared.userinfo_claims else others,
         # OpenID Connect Core s12.2: no nonce is needed, and none is kept.
         id_token=None if ordered is None else IdTokenOrder(claims=ordered),

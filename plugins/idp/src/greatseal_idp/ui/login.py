@@ -25,12 +25,12 @@ from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.errands import Errand, Errands
 from greatseal_idp.pages.forms import Forms, Headers
 from greatseal_idp.pages.render import Pages
-from greatseal_idp.pages.steps import STEP, Steps
+from greatseal_idp.pages.return_to import SIGN_IN
 from greatseal_idp.sessions.options import link_options
-from greatseal_idp.sessions.return_to import SIGN_IN
+from greatseal_idp.ui.errands import Errand, Errands
+from greatseal_idp.ui.steps import STEP, Steps
 
 WRONG = "The user name or the password is wrong."
 WRONG_CODE = "The code is wrong, or it was used before."

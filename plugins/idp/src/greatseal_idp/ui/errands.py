@@ -8,7 +8,7 @@ from greatseal.api.clients import Client, Clients
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.pages.render import form_sources
-from greatseal_idp.sessions.return_to import safe_return_to
+from greatseal_idp.pages.return_to import safe_return_to
 
 
 class Errand(msgspec.Struct, frozen=True):

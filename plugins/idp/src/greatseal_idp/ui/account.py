@@ -12,8 +12,8 @@ from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
+from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN
 from greatseal_idp.rbac import Roles
-from greatseal_idp.sessions.return_to import ACCOUNT, SIGN_IN
 
 WITHDRAW = f"{ACCOUNT}/withdraw"
 SHOWN = 100
@@ -94,7 +94,7 @@ class AccountPage:
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
             withdraw=WITHDRAW,
-            consents=[(one.client_id, await self._name(one.client_id), one.scopes) for one in consents[:SHOWN]],
+            consents=[(one.client_id, await self._name(one.client_id), one.named) for one in consents[:SHOWN]],
             after=page.after,
             more=moment_key(last.granted_at, last.client_id) if last is not None else None,
         )

@@ -19,11 +19,11 @@ from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.errands import Errands
 from greatseal_idp.pages.forms import Forms, Headers
 from greatseal_idp.pages.render import Pages
+from greatseal_idp.pages.return_to import CHANGE, SIGN_IN
 from greatseal_idp.sessions.login import LoginImpl
-from greatseal_idp.sessions.return_to import CHANGE, SIGN_IN
+from greatseal_idp.ui.errands import Errands
 
 WRONG = "The old password is wrong."
 STALE = "This page was open for too long, or cookies are switched off. Please try again."

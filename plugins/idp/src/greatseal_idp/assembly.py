@@ -1,0 +1,213 @@
+"""The parts of the identity provider, put together."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.declarations import Job
+from greatseal.api.http import AuthScheme, Route
+from greatseal.api.store import Tx
+from greatseal.api.tokens import Grant
+from greatseal.host import Host
+from greatseal_idp.admin import Admin
+from greatseal_idp.authorize.consent import ConsentEndpoint
+from greatseal_idp.authorize.consents import Consents
+from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
+from greatseal_idp.authorize.par import ParEndpoint
+from greatseal_idp.authorize.reader import Reader
+from greatseal_idp.authorize.response import Responses
+from greatseal_idp.authorize.waiting import WaitingRequests
+from greatseal_idp.claims import Claims
+from greatseal_idp.clients.methods.basic import ClientSecretBasic
+from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods.post import ClientSecretPost
+from greatseal_idp.clients.registry import Registry
+from greatseal_idp.directories import DirectoriesImpl
+from greatseal_idp.discovery import DiscoveryDocuments
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.pages.forms import Forms
+from greatseal_idp.pages.render import Pages
+from greatseal_idp.pages.return_to import default_return_to
+from greatseal_idp.proofs import Proofs
+from greatseal_idp.rbac import Roles
+from greatseal_idp.scopes import Scopes
+from greatseal_idp.sessions.api import SessionApi
+from greatseal_idp.sessions.backchannel import Backchannel
+from greatseal_idp.sessions.limits import LoginLimits
+from greatseal_idp.sessions.login import LoginImpl
+from greatseal_idp.sessions.logout import Logout
+from greatseal_idp.sessions.schemes import OwnOrigin, PermissionScheme, SessionScheme
+from greatseal_idp.sessions.store import SessionStore
+from greatseal_idp.signing import Signing
+from greatseal_idp.token.bearer import BearerScheme
+from greatseal_idp.token.cleanup import Cleanup
+from greatseal_idp.token.codes import Codes
+from greatseal_idp.token.cors import Cors
+from greatseal_idp.token.endings import Endings
+from greatseal_idp.token.endpoint import TokenEndpoint
+from greatseal_idp.token.families import FamiliesImpl
+from greatseal_idp.token.grants.authorization_code import AuthorizationCode
+from greatseal_idp.token.grants.client_credentials import ClientCredentials
+from greatseal_idp.token.grants.refresh_token import RefreshTokenGrant
+from greatseal_idp.token.introspection import Introspection
+from greatseal_idp.token.issue import Issuer
+from greatseal_idp.token.policy import Policy
+from greatseal_idp.token.revocation import Revocation
+from greatseal_idp.token.revoked import Revocations
+from greatseal_idp.token.userinfo import UserInfo
+from greatseal_idp.token.verify import TokensImpl
+from greatseal_idp.ui.account import AccountPage
+from greatseal_idp.ui.change_password import ChangePasswordPage
+from greatseal_idp.ui.errands import Errands
+from greatseal_idp.ui.login import LoginPages
+
+DELIVERY, SWEEP, MINUTE, HOUR = 15.0, 600.0, 60.0, 3600.0
+"""Seconds between two runs of a job."""
+
+
+class Assembly:
+    """What the hooks of one kernel share. Each part is given those that it needs, all of which stand above it."""
+
+    def __init__(self, host: Host) -> None:
+        self.proofs = Proofs(host)
+        self.extensions = Extensions(host)
+        self.scopes = Scopes(host)
+        self.signing = Signing(host)
+        self.revocations = Revocations(host)
+        self.endings = Endings(host, self.revocations)
+        self.clients = Registry(host, self.scopes, self.proofs, self.extensions, ends=(self._end_tokens,))
+        self.directories = DirectoriesImpl(host)
+        self.claims = Claims(host, self.scopes, self.extensions)
+
+        self.families = FamiliesImpl(host, self.revocations, self.endings)
+        self.codes = Codes(host)
+        self.tokens = TokensImpl(
+            host,
+            self.signing,
+            Policy(host, self.directories),
+            families=self.families,
+            revocations=self.revocations,
+            endings=self.endings,
+        )
+        self.issuer = Issuer(host, self.signing, self.claims, self.revocations, proofs=self.proofs, extensions=self.extensions)
+        self.cleanup = Cleanup(host, self.revocations.forget)
+
+        self.pages = Pages(host)
+        self.forms = Forms(host)
+        self.origin = OwnOrigin(host)
+        self.roles = Roles(host, self.directories)
+        self.limits = LoginLimits(host)
+        self.backchannel = Backchannel(host, self.clients, self.signing)
+        self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel)
+        self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
+
+        self.waiting = WaitingRequests(host)
+        self.reader = Reader(host, self.clients, self.scopes, self.claims, self.signing, extensions=self.extensions)
+        self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader)
+        self.responses = Responses(host.issuer, self.pages, self.reader, self.extensions)
+        self.authorize = AuthorizeEndpoint(
+            host,
+            clients=self.clients,
+            login=self.login,
+            tokens=self.tokens,
+            extensions=self.extensions,
+            reader=self.reader,
+            waiting=self.waiting,
+            limits=self.limits,
+            consents=self.consents,
+            responses=self.responses,
+            pages=self.pages,
+        )
+
+        cors = Cors(self.proofs)
+        sessions = SessionScheme(self.sessions, self.origin)
+        self.schemes: Sequence[AuthScheme] = (
+            sessions,
+            PermissionScheme(sessions, self.roles),
+            BearerScheme(self.tokens, self.proofs, cors),
+        )
+        self.methods: Sequence[ClientAuthMethod[Any]] = (
+            ClientSecretBasic(self.clients.secrets),
+            ClientSecretPost(self.clients.secrets),
+            PublicClient(),
+        )
+        self.grants: Sequence[Grant[Any]] = (
+            AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings),
+            RefreshTokenGrant(host, self.families, self.tokens, self.scopes, self.claims, proofs=self.proofs),
+            ClientCredentials(self.tokens, self.scopes),
+        )
+        errands = Errands(self.clients, self.authorize, default=default_return_to(host.issuer))
+        self._endpoints = (
+            DiscoveryDocuments(host, self.scopes, self.signing, self.extensions),
+            TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions, cors=cors),
+            Introspection(
+                host, self.clients, self.tokens, self.families, self.directories, proofs=self.proofs, extensions=self.extensions, cors=cors
+            ),
+            Revocation(host, self.clients, self.tokens, self.families, self.revocations, cors=cors),
+            UserInfo(
+                host, self.clients, self.claims, self.signing, self.directories, proofs=self.proofs, extensions=self.extensions, cors=cors
+            ),
+            SessionApi(host, self.login, self.directories, self.roles, self.origin),
+            Logout(host, self.sessions, self.login, self.clients, self.signing, pages=self.pages),
+            self.authorize,
+            ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
+            ConsentEndpoint(
+                login=self.login,
+                scopes=self.scopes,
+                reader=self.reader,
+                waiting=self.waiting,
+                limits=self.limits,
+                consents=self.consents,
+                responses=self.responses,
+                authorize=self.authorize,
+                pages=self.pages,
+                forms=self.forms,
+                origin=self.origin,
+            ),
+            LoginPages(host, login=self.login, pages=self.pages, forms=self.forms, errands=errands),
+            ChangePasswordPage(host, login=self.login, pages=self.pages, forms=self.forms, errands=errands),
+            AccountPage(
+                login=self.login,
+                directories=self.directories,
+                roles=self.roles,
+                clients=self.clients,
+                consents=self.consents,
+                pages=self.pages,
+                forms=self.forms,
+            ),
+            Admin(
+                host,
+                clients=self.clients,
+                scopes=self.scopes,
+                signing=self.signing,
+                families=self.families,
+                directories=self.directories,
+            ),
+        )
+
+    def routes(self) -> list[Route]:
+        """Every route."""
+        return [route for endpoint in self._endpoints for route in endpoint.routes()]
+
+    def jobs(self) -> list[Job]:
+        """What has to be done from time to time."""
+        return [
+            Job(name="idp-retire-keys", every=HOUR, run=self.signing.retire, jitter=60.0),
+            Job(name="idp-endings", every=MINUTE, run=self.endings.carry_on),
+            Job(name="idp-cleanup", every=HOUR, run=self.cleanup.run, jitter=60.0),
+            Job(name="idp-backchannel", every=DELIVERY, run=self.backchannel.deliver),
+            Job(name="idp-places", every=HOUR, run=self.login.places.forget_old, jitter=60.0),
+            Job(name="idp-sessions", every=SWEEP, run=self.sessions.sweep, jitter=60.0),
+            Job(name="idp-authorizations", every=SWEEP, run=self.waiting.sweep),
+        ]
+
+    async def open(self) -> None:
+        """At the start: what is needed from the first request on."""
+        await self.scopes.open()
+        await self.signing.open()
+        await self.endings.open()
+
+    def _end_tokens(self, tx: Tx, client_id: str) -> None:
+        """Nothing that a deleted client got is good any more."""
+        self.revocations.revoke(tx, "client", client_id)
+        self.endings.begin(tx, "client", client_id=client_id)

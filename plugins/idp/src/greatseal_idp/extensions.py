@@ -1,0 +1,242 @@
+"""The extensions of every plugin, in their phases (:mod:`greatseal.api.authorization`): each phase in one place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from greatseal.api.authorization import Answer, Ask, Extension, Granting, ResponseMode, Shown, Terms, Wish
+from greatseal.api.clients import Client, ProvenRequest, Registration
+from greatseal.api.http import Parameters
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal.api.tokens import Granted
+from greatseal.host import Host
+from greatseal_idp.backends import reached
+
+MAX_KEPT = 32_768
+"""Bytes of JSON that all extensions may keep of one request: it rests with the code and the family."""
+RESPONSE_MODES: Mapping[str, ResponseMode] = {"query": "query", "fragment": "fragment", "form_post": "form_post"}
+PROMPTS = ("none", "login", "consent", "select_account")
+
+Found = Extension[Any]
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What all extensions make of a request. ``kept`` are their Structs, ``more`` the same as JSON, both by name."""
+
+    kept: Mapping[str, msgspec.Struct] = {}
+    more: Mapping[str, Any] = {}
+    acr: tuple[tuple[str, ...], ...] = ()
+    max_age: int | None = None
+    scopeless: bool = False
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is shown beside the scopes. ``keys`` are remembered with them; ``always`` asks although all is remembered."""
+
+    shown: tuple[Shown, ...] = ()
+    keys: tuple[str, ...] = ()
+    always: bool = False
+
+
+NO_WISHES, NO_DETAILS = Wishes(), Details()
+
+
+class Extensions:
+    """Asks every extension. With none enabled, nothing is asked and nothing costs."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        """In the order of every phase; complete from the lifespans on."""
+        return tuple(sorted(self._host.components(Extension).values(), key=lambda one: (one.order, one.name)))
+
+    @cached_property
+    def repeatable(self) -> frozenset[str]:
+        """Parameters that may be given more than once."""
+        return frozenset().union(*(one.repeatable for one in self.found))
+
+    @cached_property
+    def prompts(self) -> Mapping[str, str]:
+        """The pages that sign in, by value of ``prompt``."""
+        return {prompt: path for one in self.found for prompt, path in one.prompts.items()}
+
+    @cached_property
+    def modes(self) -> Mapping[str, ResponseMode]:
+        """How an answer is carried, by ``response_mode``."""
+        return {**RESPONSE_MODES, **{mode: carried for one in self.found for mode, carried in one.response_modes.items()}}
+
+    @cached_property
+    def claims(self) -> frozenset[str]:
+        """Claims that extensions put into access tokens."""
+        return frozenset().union(*(one.claims for one in self.found))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Found]:
+        return {one.name: one for one in self.found}
+
+    @cached_property
+    def openers(self) -> Mapping[str, Found]:
+        """The extensions that open a parameter, by its name."""
+        return {one.opens: one for one in self.found if one.opens is not None}
+
+    @cached_property
+    def _answering(self) -> Mapping[str, Found]:
+        return {mode: one for one in self.found for mode in one.response_modes}
+
+    def check(self, registration: Registration) -> None:
+        """Raises InvalidClientMetadata."""
+        for one in self.found:
+            one.check(registration)
+
+    def complete(self, client: Client) -> Client:
+        """The client with what a profile of it means."""
+        for one in self.found:
+            client = one.complete(client)
+        return client
+
+    async def open(self, ask: Ask) -> Parameters:
+        """The parameters in force: those inside of the one that can be opened, where one was sent."""
+        sent = [name for name in self.openers if name in ask.sent]
+        if not sent:
+            return ask.sent
+        if len(sent) > 1:
+            raise BadRequest(f"{' and '.join(sorted(sent))}: a request has one of them")
+        return await reached(self.openers[sent[0]].open(ask))
+
+    async def ask(self, ask: Ask) -> Wishes:
+        """What each makes of the request. Raises what one of them refuses, and BadRequest when they keep too much."""
+        if not self.found:
+            return NO_WISHES
+        wishes = {one.name: wish for one in self.found if (wish := _own(one, await reached(one.ask(ask)))) is not None}
+        kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
+        encoded = msgspec.json.encode(kept)
+        if len(encoded) > MAX_KEPT:
+            raise BadRequest("the request is too long to be kept; ask for less at once")
+        return Wishes(
+            kept=kept,
+            more=msgspec.json.decode(encoded),
+            acr=tuple(wish.acr for wish in wishes.values() if wish.acr),
+            max_age=min((wish.max_age for wish in wishes.values() if wish.max_age is not None), default=None),
+            scopeless=any(wish.scopeless for wish in wishes.values()),
+        )
+
+    async def shown(self, more: Mapping[str, Any], subject: str) -> Details:
+        """What the person is shown of what was kept."""
+        if not more:
+            return NO_DETAILS
+        found = [(one.name, part) for one, kept in self._read(more) if kept is not None for part in await reached(one.shown(kept, subject))]
+        return Details(
+            shown=tuple(part for _, part in found),
+            keys=tuple(f"{name} {part.remember}" for name, part in found if part.remember is not None),
+            always=any(part.remember is None for _, part in found),
+        )
+
+    def grant(self, granted: Granted, request: ProvenRequest, asked: Wishes) -> Granted:
+        """What the tokens of this one request say. Raises what an extension refuses, Unavailable when one is gone."""
+        if not self.found and not granted.more:
+            return granted
+        given = Terms(
+            scopes=granted.scopes, audiences=granted.audiences, claims=granted.claims, members=granted.members, not_after=granted.not_after
+        )
+        granting, terms = _granting(granted, request), given
+        for one, kept in self._read(granted.more or {}):
+            terms = _checked(one, terms, one.grant(kept, asked.kept.get(one.name), terms, granting))
+        if terms is given:
+            return granted
+        return msgspec.structs.replace(
+            granted,
+            scopes=terms.scopes,
+            audiences=terms.audiences,
+            claims=terms.claims,
+            members=terms.members,
+            not_after=terms.not_after,
+        )
+
+    async def answer(self, client: Client, mode: str, members: Mapping[str, str]) -> Mapping[str, str]:
+        """The members of an authorization response as its mode sends them. Raises a Problem that is shown here."""
+        if mode in RESPONSE_MODES:
+            return members
+        one = self._answering.get(mode)
+        if one is None:
+            raise Unavailable(
+                "the answer cannot be made in the way that the application asked for", cause=f"response_mode {mode!r} is gone"
+            )
+        return await reached(one.answer(Answer(client=client, response_mode=mode, members=members)))
+
+    async def seal(self, kind: Literal["authorization", "id_token", "userinfo", "introspection"], client: Client, token: str) -> str:
+        """A signed JWT as it goes out."""
+        for one in self.found:
+            token = await reached(one.seal(kind, client, token))
+        return token
+
+    def _read(self, more: Mapping[str, Any]) -> Iterator[tuple[Found, Any]]:
+        """Each extension with what it kept. Raises Unavailable for what nobody reads any more: a token without it would say too much."""
+        if gone := more.keys() - self._by_name.keys():
+            raise Unavailable("a part of this service that the authorization needs is not there now", cause=f"no extension {min(gone)!r}")
+        for one in self.found:
+            yield one, _kept(one, more[one.name]) if one.name in more else None
+
+
+def _kept(one: Found, raw: object) -> Any:
+    if one.kept_as is None:
+        raise TypeError(f"the extension {one.name} kept something and has no kept_as")
+    try:
+        return msgspec.convert(raw, one.kept_as)
+    except msgspec.ValidationError as error:
+        raise Unavailable("what was authorized cannot be read now", cause=f"extension {one.name!r}: {error}") from error
+
+
+def _own(one: Found, wish: object) -> Wish[Any] | None:
+    if wish is None:
+        return None
+    if not isinstance(wish, Wish):
+        raise TypeError(f"ask of the extension {one.name} returned {wish!r}; it returns a Wish or None")
+    if wish.kept is not None and not (one.kept_as is not None and isinstance(wish.kept, one.kept_as)):
+        raise TypeError(f"ask of the extension {one.name} keeps {type(wish.kept).__name__}; its kept_as is {one.kept_as}")
+    return wish
+
+
+def _granting(granted: Granted, request: ProvenRequest) -> Granting:
+    return Granting(
+        grant_type=request.form["grant_type"],
+        client=request.client,
+        subject=granted.subject,
+        cnf=request.cnf,
+        proven=request.proven,
+        basis="exchange" if granted.exchanged is not None else "client" if granted.more is None else "authorization",
+        exchanged=granted.exchanged or {},
+    )
+
+
+def _checked(one: Found, before: Terms, terms: object) -> Terms:
+    """Terms that stay within what an extension may do; whatever else is a fault of it, and no token is issued."""
+    if terms is before:
+        return before
+    if not isinstance(terms, Terms):
+        raise TypeError(f"grant of the extension {one.name} returned {terms!r}; it returns Terms")
+    if more := set(terms.scopes) - set(before.scopes):
+        raise TypeError(f"grant of the extension {one.name} adds the scope {min(more)!r}; scopes may only shrink")
+    if more := {name for name in terms.claims if name not in one.claims and terms.claims[name] != before.claims.get(name)}:
+        raise TypeError(f"grant of the extension {one.name} sets the claim {min(more)!r}, which is not among its claims")
+    ends = [moment for moment in (before.not_after, terms.not_after) if moment is not None]
+    return msgspec.structs.replace(terms, not_after=min(ends, default=None))
+
+
+def problems(found: Sequence[Found], reserved: frozenset[str]) -> list[str]:
+    """What is wrong with extensions together, one line each. ``reserved`` are claims of tokens that are this service's own."""
+    owned: dict[tuple[str, str], str] = {("prompts", prompt): "idp" for prompt in PROMPTS}
+    owned |= {("response_modes", mode): "idp" for mode in RESPONSE_MODES}
+    wrong = []
+    for one in found:
+        names = [("opens", one.opens)] if one.opens is not None else []
+        names += [(point, name) for point, each in (("prompts", one.prompts), ("response_modes", one.response_modes)) for name in each]
+        for place in names:
+            first = owned.setdefault(place, one.name)
+            if first != one.name:
+                wrong.append(f"extension {one.name!r}: {place[0]} {place[1]!r} is that of {first!r} already; disable one of them")
+        wrong += [f"extension {one.name!r}: the claim {name!r} is set by idp alone" for name in sorted(one.claims & reserved)]
+    return wrong

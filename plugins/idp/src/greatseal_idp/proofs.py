@@ -1,0 +1,97 @@
+"""The keys that tokens are bound to (RFC 7800, RFC 8705, RFC 9449), by the bindings of every plugin."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+
+import msgspec
+
+from greatseal.api.clients import Client, Proof, ProvenRequest
+from greatseal.api.identity import Headers
+from greatseal.api.problems import BadRequest, Problem, Unavailable
+from greatseal.api.tokens import InvalidGrant, TokenBinding
+from greatseal.host import Host
+from greatseal_idp.backends import reached
+
+BEARER = "Bearer"
+
+
+class Proofs:
+    """Asks every binding. With none enabled, nothing is asked and nothing costs."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @cached_property
+    def bindings(self) -> Mapping[str, TokenBinding]:
+        """By confirmation; complete from the lifespans on."""
+        return dict(self._host.components(TokenBinding))
+
+    async def prove(self, request: ProvenRequest) -> ProvenRequest:
+        """The request with the keys that it proves. Raises what a binding refuses, and BadRequest for two keys of one token."""
+        found: list[Proof] = []
+        try:
+            for binding in self.bindings.values():
+                proof = await reached(binding.prove(request))
+                if proof is not None:
+                    found.append(_own(binding, proof))
+            if sum(proof.access for proof in found) > 1:
+                raise BadRequest("the request proves two keys, and an access token is bound to one; send one proof")
+        except Problem as problem:
+            _tell(problem, found)
+            raise
+        return msgspec.structs.replace(request, proofs=tuple(found)) if found else request
+
+    def require(self, request: ProvenRequest) -> None:
+        """Raises why the client may not go without a key that it did not prove."""
+        proven = request.proven
+        for confirmation, binding in self.bindings.items():
+            if confirmation not in proven and (problem := binding.missing(request.client)) is not None:
+                raise problem
+
+    def require_bound(self, request: ProvenRequest, bound: Mapping[str, str]) -> None:
+        """Raises InvalidGrant unless a refresh proves the keys of its family, Unavailable for one that nobody can prove any more."""
+        for confirmation, value in bound.items():
+            if confirmation not in self.bindings:
+                # Not invalid_grant: the client would throw its token away.
+                raise Unavailable("the key of this refresh token cannot be checked now", cause=f"no enabled plugin binds to {confirmation}")
+            if request.proven.get(confirmation) != value:
+                raise InvalidGrant("the refresh token is bound to another key")
+
+    def required(self, client: Client) -> list[str]:
+        """The confirmations without which the client gets no token."""
+        return [confirmation for confirmation, binding in self.bindings.items() if binding.missing(client) is not None]
+
+    def scheme_of(self, cnf: Mapping[str, str] | None) -> str:
+        """The ``token_type`` of a token with this ``cnf``."""
+        for confirmation in cnf or ():
+            if binding := self.bindings.get(confirmation):
+                return binding.scheme
+        return BEARER
+
+
+@contextmanager
+def told(request: ProvenRequest) -> Iterator[None]:
+    """The headers of the proofs go out with a refusal that comes after them: a device that polls must learn the next nonce."""
+    try:
+        yield
+    except Problem as problem:
+        _tell(problem, request.proofs)
+        raise
+
+
+def headers_of(request: ProvenRequest) -> Headers:
+    """What goes out with the reply because of the proofs."""
+    return tuple(pair for proof in request.proofs for pair in proof.headers)
+
+
+def _tell(problem: Problem, proofs: Iterable[Proof]) -> None:
+    for proof in proofs:
+        for name, value in proof.headers:
+            problem.headers.setdefault(name, value)
+
+
+def _own(binding: TokenBinding, proof: Proof) -> Proof:
+    if not isinstance(proof, Proof) or proof.confirmation != binding.confirmation:
+        raise TypeError(f"the token binding {binding.confirmation} proved {proof!r}; it returns a Proof of its own confirmation, or None")
+    return proof
