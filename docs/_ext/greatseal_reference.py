@@ -30,8 +30,8 @@ EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """One folder for each plugin of the project, under its feature id. Examples stand elsewhere: they are no part of the product."""
 TESTING = (
-    "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys", ".ctl",
-    ".dns", ".distributions", ".nodes",
+    "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys",
+    ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls",
 )  # fmt: skip
 """The modules of the testing kit that are for plugin authors."""
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", bytes: "bytes", Path: "path"}

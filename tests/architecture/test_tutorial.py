@@ -10,6 +10,7 @@ from greatseal.audit import SCHEMA
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/finger-01"
 PAGE = (ROOT / "docs/tutorial/first-plugin.md").read_text()
+KEYS = (ROOT / "docs/tutorial/keys-and-extensions.md").read_text()
 TABLES = (ROOT / "docs/tutorial/plugin-with-tables.md").read_text()
 
 
@@ -44,6 +45,16 @@ def test_what_the_programs_say_of_a_configuration_is_shown(tmp_path):
 
     assert all(line in PAGE for line in said), said
     assert f"\ncore: nothing -> {SCHEMA.head}\n" in TABLES
+
+
+def test_the_components_that_are_shown_keep_their_contracts(tmp_path):
+    (tmp_path / "test_shown.py").write_text("\n".join(blocks("python", KEYS)))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), str(tmp_path)]
+
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
 
 
 def test_the_migration_that_is_shown_is_what_the_program_writes(tmp_path):

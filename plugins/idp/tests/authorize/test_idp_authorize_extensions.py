@@ -239,10 +239,36 @@ async def test_an_extension_that_breaks_its_promise_gives_no_token_and_burns_no_
     assert row.used_at is None
 
 
-async def test_what_is_kept_is_of_the_declared_kind(ready: Any) -> None:
-    app = await ready(Forgetful())
+class Wishless(Colours):
+    async def ask(self, ask: Any) -> Any:
+        return Kept(colours=("red",))
 
-    assert (await app.ask(app.cookie, colour="red")).status == 500
+
+@pytest.mark.parametrize("broken", [Forgetful(), Wishless()], ids=lambda one: type(one).__name__)
+async def test_what_is_kept_is_of_the_declared_kind(ready: Any, broken: Any) -> None:
+    app = await ready(broken)
+
+    answer = await app.ask(app.cookie, colour="red")
+
+    assert (answer.status, "Location" in answer.headers) == (500, False)
+
+
+class Older(msgspec.Struct, frozen=True, kw_only=True):
+    shades: int
+
+
+@pytest.mark.parametrize(("kept_as", "status"), [(Older, 503), (None, 500)])
+async def test_what_is_kept_and_cannot_be_read_any_more_is_no_token(ready: Any, kept_as: Any, status: int) -> None:
+    colours = Colours()
+    app = await ready(colours)
+    code = await code_of(app, colour="green")
+
+    colours.kept_as = kept_as
+    refused = await app.redeem(code)
+    colours.kept_as = Kept
+    good = await app.redeem(code)
+
+    assert (refused.status, good.status) == (status, 200)
 
 
 class Greedy(Extension[Kept]):
@@ -268,18 +294,22 @@ async def test_an_extension_that_is_gone_is_503_and_nothing_is_used_up(
         "cluster": {"key_file": str(tmp_path / "kept.key")},
         "clock": FakeClock(),
     }
-    app = await ready(Colours(), **sections)
+    app = await ready(Colours(), Envelope(), **sections)
+    uri = (await app.push(response_mode="wrapped", scope="openid")).json["request_uri"]
     token = (await app.redeem(await code_of(app, colour="green", **ALL))).json["refresh_token"]
     code = await code_of(app, colour="green", **ALL)
     await app.desk.service.stop()
 
     app.desk = await open_idp(**sections)
     gone = [await app.redeem(code), await refresh(app, token)]
+    query = urlencode({"client_id": app.client_id, "request_uri": uri})
+    plain = await app.desk.get(f"/authorize?{query}", cookie=await app.desk.cookie())
     await app.desk.service.stop()
     app.desk = await open_idp("parts0", **sections)
     back = [await app.redeem(code), await refresh(app, token)]
 
     assert [answer.status for answer in gone] == [503, 503]
+    assert (plain.status, "Location" in plain.headers) == (503, False), "an answer is not sent in another way than was asked for"
     assert [claims_of(app, answer)["colours"] for answer in back] == [["green"], ["green"]]
 
 
@@ -407,11 +437,13 @@ async def test_only_what_is_inside_of_an_opened_parameter_counts(ready: Any) -> 
     )
     pushed = await app.desk.post("/par", data={"request": inside(app, colour="black")}, headers=app.credentials)
     nested = app.told(await app.ask(app.cookie, request=inside(app, request="again")))
+    twice = app.told(await app.ask(app.cookie, request=f"{inside(app)}&state=other"))
     double = app.told(await app.ask(app.cookie, request="x", envelope="y"))
 
     assert told["state"] == "inner"
     assert pushed.outcome == (400, "invalid_target"), "extensions see what is in force"
     assert nested["error"] == "request_not_supported"
+    assert twice["error_description"] == "a parameter was given twice"
     assert double["error_description"] == "envelope and request: a request has one of them"
 
 
@@ -548,7 +580,7 @@ def device(host: Any) -> Route:
 async def test_another_endpoint_reads_a_request_by_the_same_rules(ready: Any) -> None:
     app = await ready(Colours(), StepUp(), device)
 
-    async def begin(**form: str) -> Any:
+    async def begin(**form: Any) -> Any:
         return await app.desk.post("/device", data=form, headers=app.credentials)
 
     read = (await begin(scope="openid profile admin", colour="green", need="urn:strong", age="5")).json
@@ -560,6 +592,7 @@ async def test_another_endpoint_reads_a_request_by_the_same_rules(ready: Any) ->
     assert read["shown"] == [{"title": "<Paint>", "lines": ["green"], "remember": "green"}]
     assert (await begin(scope="openid", colour="black")).outcome == (400, "invalid_target")
     assert (await begin(colour="green")).outcome == (400, "invalid_scope")
+    assert (await begin(scope=["openid", "profile"])).outcome == (400, "invalid_request")
 
 
 # ---- At the start
