@@ -69,6 +69,10 @@ def test_two_nodes_of_one_number_are_refused(clock):
 
     with pytest.raises(ValueError, match="same node number"):
         NodeHandles("n9", clock, ["n9", "n128"])
+    alone = NodeHandles("n9", clock)
+    with pytest.raises(ValueError, match="same node number"):
+        alone.know(["n128"])
+    assert alone.members == ("n9",)
 
 
 def test_a_public_id_is_a_uuid_of_version_8_with_the_node_inside(handles):

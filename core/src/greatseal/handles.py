@@ -39,10 +39,16 @@ class NodeHandles:
         self.node_id = node_id
         self.clock = clock
         self._node_bits = node_number(node_id) << 80
-        self._members = tuple(sorted({node_id, *others}))
-        self._by_number = {node_number(label): label for label in self._members}
-        if len(self._by_number) < len(self._members):
-            raise ValueError(f"two of the node_ids {', '.join(self._members)} have the same node number: rename one")
+        self.know(others)
+
+    def know(self, others: Sequence[str]) -> None:
+        """The other configured nodes. Raises ValueError for two with one node number, and then knows nothing new."""
+        members = tuple(sorted({self.node_id, *others}))
+        by_number = {node_number(label): label for label in members}
+        if len(by_number) < len(members):
+            raise ValueError(f"two of the node_ids {', '.join(members)} have the same node number: rename one")
+        self.members: Sequence[str] = members
+        self._by_number = by_number
 
     def mint(self, kind: str, size: int = 32) -> str:
         """``<kind>_<node>_<random>``: ``size`` random bytes, at least 16. ``kind`` is lower-case letters and digits."""
@@ -74,4 +80,4 @@ class NodeHandles:
 
     def owner_of_key(self, key: str) -> str:
         """The label of the node that decides about a key from outside: rendezvous hashing over the configured nodes."""
-        return max(self._members, key=lambda label: hashlib.sha256(f"{label}\0{key}".encode()).digest())
+        return max(self.members, key=lambda label: hashlib.sha256(f"{label}\0{key}".encode()).digest())

@@ -49,8 +49,8 @@ __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
     "client_auth_methods", "client_resolvers", "client_trust", "commands", "credential_stores", "ctl", "directories",
     "discovery", "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
-    "key_stores", "lifespans", "log_backends", "login_options", "password_changers", "permissions", "routes", "san_injectors", "schemas",
-    "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
+    "key_stores", "lifespans", "log_backends", "login_options", "operations", "password_changers", "permissions", "routes",
+    "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
 
 
@@ -258,6 +258,14 @@ def verify(host: "Host") -> "Sequence[str]":
 @hookspec
 def lifespans(host: "Host") -> "Sequence[Lifespan]":
     """Resources, opened after the schema is right and before the listeners, closed in reverse after them."""
+
+
+@hookspec
+def operations(host: "Host") -> "Sequence[Callable[..., Any]]":
+    """Planned, for the feature cluster-nats: functions marked with :func:`greatseal.api.store.operation`, which other nodes may ask for.
+
+    Two of one name stop the start.
+    """
 
 
 @hookspec

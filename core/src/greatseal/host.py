@@ -39,6 +39,10 @@ class Clock(Protocol):
 class Handles(Protocol):
     """Mints what clients hold: typed secrets and public ids: each names its node, so that any node knows whose row it is."""
 
+    @property
+    def members(self) -> Sequence[str]:
+        """The labels of the configured nodes, this one among them, in order."""
+
     def mint(self, kind: str, size: int = 32) -> str:
         """``<kind>_<node>_<random>``: a secret of ``size`` random bytes that is never taken for one of another kind."""
 

@@ -166,6 +166,15 @@ def test_check_routes_wants_a_scheme_for_every_rule():
     assert check_routes(routes, ["one", "two"], {Bearer: BearerScheme()}) == []
 
 
+def test_check_routes_wants_owners_where_other_nodes_ask():
+    async def owner(_call):
+        return None
+
+    (problem,) = check_routes([Route("GET", "/x", owner, listener="admin", owner=owner)], ["one"], {})
+
+    assert problem.startswith("plugin 'one': route GET /x: ")
+
+
 def test_check_routes_reports_all_at_once():
     routes = [Route("get", "/a", nothing), Route("GET", "b", nothing), Route("GET", "/c", nothing, auth=Bearer())]
 

@@ -209,7 +209,7 @@ class Call(Protocol):
 
     @property
     def http(self) -> "web.Request":
-        """The aiohttp request, for rare needs."""
+        """The aiohttp request, for rare needs; a LookupError for a call that another node passed on."""
 
     @property
     def path(self) -> Mapping[str, str]:
@@ -259,6 +259,8 @@ class Call(Protocol):
 
 
 HandlerFunction = Callable[[Any], Awaitable[Reply]]
+Owner = Callable[[Any], Awaitable[str | None]]
+"""Says by the :class:`Call` alone, before anybody is authenticated, which node it is for: its label, None for whoever was asked."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -269,6 +271,9 @@ class Route(msgspec.Struct, frozen=True):
     The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}``. Percent-encoding is taken
     off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly that. A GET route
     answers HEAD too, unless HEAD has a route; routes of style ``acme`` answer CORS preflights.
+
+    ``owner`` is for a call about what one node keeps, such as a code: see :mod:`greatseal.api.nodes`. Planned: a service is one node as
+    yet, and nobody asks it.
     """
 
     method: str
@@ -280,6 +285,7 @@ class Route(msgspec.Struct, frozen=True):
     content_types: tuple[str, ...] = ("application/json",)
     """Media types of a body, checked when it is read and only where there is one; empty: any."""
     summary: str = ""
+    owner: Owner | None = None
 
 
 class AuthScheme(ABC):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from greatseal.api.directory import Directories
     from greatseal.api.identity import Login, Negotiator
     from greatseal.api.issuance import Issuance
+    from greatseal.api.nodes import Peers
     from greatseal.api.tokens import Families, Tokens
 
 T = TypeVar("T")
@@ -88,5 +89,7 @@ AUTHORIZATIONS: "ServiceKey[Authorizations]" = ServiceKey("authorizations")
 """Requests for authorization (plugin idp)."""
 FAMILIES: "ServiceKey[Families]" = ServiceKey("families")
 """Refresh token families (plugin idp)."""
+PEERS: "ServiceKey[Peers]" = ServiceKey("peers")
+"""The other nodes. Planned, for the feature cluster-nats."""
 NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate")
 """The GSS acceptor (plugin gssapi)."""

@@ -122,7 +122,10 @@ class Database(Protocol):
 def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable[[Tx, Argument], T]], Callable[[Tx, Argument], T]]:
     """Mark a transaction function as one that another node may have to run.
 
-    ``owner(argument)`` gives the label of the node whose rows it changes. Argument and result are Structs, so that both can travel.
+    ``owner(argument)`` gives the label of the node whose rows it changes. It is for what a key from outside decides, such as an EAB kid;
+    a call about what one node keeps goes there as a whole (``Route.owner``). Argument and result are Structs, so that both can travel; a
+    Problem travels as a value, whether it was raised by :class:`Refuse` or is inside of a :class:`Refused`. The hook ``operations`` gives
+    it to the other nodes.
     For a method, mark the bound one: ``self.create = operation(...)(self._create)``.
     """
 

@@ -1,12 +1,15 @@
 """A request as handlers see it (:class:`greatseal.api.http.Call`)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from greatseal.api.http import Caller, Connection, Parameters, Route
+from greatseal.api.nodes import Forwarded
 from greatseal.api.problems import BadRequest
 from greatseal.http.body import read_body
 from greatseal.http.connection import ConnectionState, TrustedProxies, certificate_of, forwarded_certificate, peer_of
@@ -24,33 +27,76 @@ class Surroundings(msgspec.Struct, frozen=True):
     proxies: TrustedProxies
 
 
-class HttpCall:
-    """One request on its route."""
+class _Routed(ABC):
+    """One request on its route, however it comes. ``target`` is path and query, without the prefix that a proxy kept."""
 
-    __slots__ = (
-        "_authenticated",
-        "_body",
-        "_connection",
-        "_query",
-        "_remote",
-        "_replaced",
-        "_surroundings",
-        "_target",
-        "http",
-        "path",
-        "route",
-    )
+    __slots__ = ("_authenticated", "_query", "_replaced", "_surroundings", "path", "route", "target")
 
-    def __init__(self, route: Route, request: web.Request, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
+    def __init__(self, route: Route, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
         self.route = route
-        self.http = request
         self.path = path
-        self._target = target
+        self.target = target
         self._surroundings = surroundings
         self._authenticated: Caller | None = None
-        self._body: bytes | None = None
         self._replaced: bytes | None = None
         self._query: Parameters | None = None
+
+    @property
+    def query(self) -> Parameters:
+        if self._query is None:
+            self._query = Parameters.parse(self.target.partition("?")[2].encode())
+        return self._query
+
+    @property
+    def url(self) -> str:
+        return self._surroundings.base_url + self.target
+
+    @property
+    def caller(self) -> Caller:
+        """Raises LookupError on a route without a scheme, and before the scheme has answered."""
+        if self._authenticated is None:
+            raise LookupError(f"nobody was authenticated on {self.route.method} {self.route.path}")
+        return self._authenticated
+
+    @caller.setter
+    def caller(self, caller: Caller) -> None:
+        self._authenticated = caller
+
+    def caller_as(self, kind: type[C]) -> C:
+        """Raises TypeError when the scheme returns another class."""
+        caller = self.caller
+        if not isinstance(caller, kind):
+            raise TypeError(f"the caller of {self.route.method} {self.route.path} is a {type(caller).__name__}, no {kind.__name__}")
+        return caller
+
+    async def body(self, kind: type[T]) -> T:
+        content = self._replaced if self._replaced is not None else await self.raw()
+        try:
+            value = decode_json(content)
+        except ValueError as error:
+            raise BadRequest(f"the body is not valid JSON: {error}") from None
+        try:
+            return msgspec.convert(value, kind, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"the body does not fit: {readable(str(error))}") from None
+
+    def replace_body(self, content: bytes) -> None:
+        self._replaced = content
+
+    @abstractmethod
+    async def raw(self) -> bytes:
+        """The body."""
+
+
+class HttpCall(_Routed):
+    """One that came over a connection of ours."""
+
+    __slots__ = ("_body", "_connection", "_remote", "http")
+
+    def __init__(self, route: Route, request: web.Request, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
+        super().__init__(route, path, target, surroundings)
+        self.http = request
+        self._body: bytes | None = None
         self._connection: ConnectionState | None = None
         self._remote: str | None = None
 
@@ -63,21 +109,11 @@ class HttpCall:
         return self.http.body_exists
 
     @property
-    def headers(self) -> Mapping[str, str]:
+    def headers(self) -> CIMultiDictProxy[str]:
         return self.http.headers
 
     def header_values(self, name: str) -> tuple[str, ...]:
         return tuple(self.http.headers.getall(name, ()))
-
-    @property
-    def query(self) -> Parameters:
-        if self._query is None:
-            self._query = Parameters.parse(self._target.partition("?")[2].encode())
-        return self._query
-
-    @property
-    def url(self) -> str:
-        return self._surroundings.base_url + self._target
 
     @property
     def remote(self) -> str:
@@ -102,46 +138,53 @@ class HttpCall:
             self._connection = state
         return self._connection
 
-    @property
-    def caller(self) -> Caller:
-        """Raises LookupError on a route without a scheme, and before the scheme has answered."""
-        if self._authenticated is None:
-            raise LookupError(f"nobody was authenticated on {self.route.method} {self.route.path}")
-        return self._authenticated
-
-    @caller.setter
-    def caller(self, caller: Caller) -> None:
-        self._authenticated = caller
-
-    def caller_as(self, kind: type[C]) -> C:
-        """Raises TypeError when the scheme returns another class."""
-        caller = self.caller
-        if not isinstance(caller, kind):
-            raise TypeError(f"the caller of {self.route.method} {self.route.path} is a {type(caller).__name__}, no {kind.__name__}")
-        return caller
-
     async def raw(self) -> bytes:
         if self._body is None:
             self._body = await read_body(self.http, self._surroundings.max_body_bytes, self.route.content_types)
         return self._body
 
-    async def body(self, kind: type[T]) -> T:
-        content = self._replaced if self._replaced is not None else await self.raw()
-        try:
-            value = decode_json(content)
-        except ValueError as error:
-            raise BadRequest(f"the body is not valid JSON: {error}") from None
-        try:
-            return msgspec.convert(value, kind, str_keys=True)
-        except msgspec.ValidationError as error:
-            raise BadRequest(f"the body does not fit: {readable(str(error))}") from None
-
-    def replace_body(self, content: bytes) -> None:
-        self._replaced = content
-
     @property
     def _peer(self) -> str:
         return peer_of(self.http.protocol.peername)
+
+
+class ForwardedCall(_Routed):
+    """One that another node passed on. That node has read the body by the rules of the route; whom it is from is proven here."""
+
+    __slots__ = ("_forwarded", "connection", "headers")
+
+    def __init__(self, route: Route, forwarded: Forwarded, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
+        super().__init__(route, path, target, surroundings)
+        self._forwarded = forwarded
+        self.headers = CIMultiDictProxy(CIMultiDict(forwarded.headers))
+        state = ConnectionState(trusted_proxy=False)
+        state.certificate = forwarded.certificate
+        self.connection: Connection = state
+
+    @property
+    def http(self) -> web.Request:
+        raise LookupError("this call came from another node: there is no request of aiohttp")
+
+    @property
+    def method(self) -> str:
+        return self._forwarded.method
+
+    @property
+    def has_body(self) -> bool:
+        return bool(self._forwarded.body)
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        return tuple(self.headers.getall(name, ()))
+
+    @property
+    def remote(self) -> str:
+        return self._forwarded.remote
+
+    async def raw(self) -> bytes:
+        return self._forwarded.body
+
+
+RoutedCall = HttpCall | ForwardedCall
 
 
 def readable(message: str) -> str:

@@ -15,9 +15,11 @@ import structlog
 from aiohttp import web
 
 from greatseal.api.http import AuthScheme, Reply, Route, Rule, Style
+from greatseal.api.nodes import Forwarded
 from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, Outbound, PayloadTooLarge, Problem
-from greatseal.http.call import HttpCall, Surroundings
+from greatseal.http.call import ForwardedCall, HttpCall, RoutedCall, Surroundings
 from greatseal.http.connection import TrustedProxies, peer_of
+from greatseal.http.owners import NotMine, Owners
 from greatseal.http.render import render, style_of
 from greatseal.http.routing import Match, PathTable, check_routes
 from greatseal.http.wire import WireResponse, head_of
@@ -33,10 +35,11 @@ _LOGGED_PATH = 200
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
-    """A route with its scheme looked up."""
+    """A route with its scheme looked up. ``owned`` tells whether another node may have to answer."""
 
     route: Route
     scheme: AuthScheme | None
+    owned: bool
 
 
 class Dispatcher:
@@ -44,7 +47,8 @@ class Dispatcher:
 
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
-    Raises ValueError for routes that :func:`check_routes` would report.
+    With ``owners`` a call of a route with an owner may go to another node. Raises ValueError for routes that :func:`check_routes` would
+    report.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Dispatcher:
         max_body_bytes: int,
         trusted_proxies: Sequence[str],
         log: structlog.stdlib.BoundLogger,
+        owners: Owners | None = None,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
@@ -66,18 +71,18 @@ class Dispatcher:
         proxies = TrustedProxies(trusted_proxies)
         self._surroundings = Surroundings(base_url, max_body_bytes, proxies)
         self._proxies = proxies if trusted_proxies else None
+        self._owners = owners
         self._ids = count()
         self._id_start = os.urandom(4).hex()
         self._table: PathTable[_Endpoint] = PathTable()
         for route in routes:
-            self._table.add(route.method, route.path, _Endpoint(route, schemes.get(type(route.auth))))
+            self._table.add(route.method, route.path, self._endpoint(route, schemes))
         for route in routes:
             self._add_implied(route, routes, schemes)
 
     async def handle(self, request: web.Request) -> WireResponse:
         """The answer to one request. Never raises but CancelledError."""
-        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
-        REQUEST_ID.set(outcome.number)
+        outcome = self._outcome()
         method, target = request.method, request.raw_path
         match, target = self._find(method, target)
         endpoint = match.value
@@ -94,6 +99,24 @@ class Dispatcher:
         self._log_line(request, name, response.status, outcome)
         return response
 
+    async def handle_forwarded(self, forwarded: Forwarded) -> Reply | None:
+        """The answer to a call that another node passed on; None when this node is not its owner. Never raises but CancelledError."""
+        outcome = self._outcome()
+        outcome.op_id = forwarded.op_id
+        match, target = self._find(forwarded.method, forwarded.target)
+        if match.value is None or not match.value.owned:
+            return None  # a feature that is not enabled on every node, or another one there
+        call = ForwardedCall(match.value.route, forwarded, match.parameters, target, self._surroundings)
+        reply = await self._answer(match.value, call, outcome)
+        fields: dict[str, Any] = {"method": forwarded.method, "route": match.value.route.path, "status": reply.status}
+        self._log_request(outcome.add_to({**fields, "ms": outcome.ms, "client": forwarded.remote}))
+        return None if isinstance(outcome.problem, NotMine) else reply
+
+    def _outcome(self) -> "_Outcome":
+        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
+        REQUEST_ID.set(outcome.number)
+        return outcome
+
     def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
         if not target.isascii():
             return Match(None, {}, {}), target
@@ -105,9 +128,11 @@ class Dispatcher:
             return self._table.find(method, stripped.partition("?")[0]), stripped
         return match, target
 
-    async def _answer(self, endpoint: _Endpoint, call: HttpCall, outcome: "_Outcome") -> Reply:
+    async def _answer(self, endpoint: _Endpoint, call: RoutedCall, outcome: "_Outcome") -> Reply:
         route, scheme = endpoint.route, endpoint.scheme
         try:
+            if endpoint.owned and (told := await self._told(call, outcome)) is not None:
+                return told
             if scheme is not None:
                 call.caller = await scheme.authenticate(call)
                 outcome.subject = call.caller.subject
@@ -126,6 +151,15 @@ class Dispatcher:
                 reply = self._incident(error, route.style, outcome.number)
         return reply
 
+    async def _told(self, call: RoutedCall, outcome: "_Outcome") -> Reply | None:
+        """The answer of the node that owns what the call is about, finished there; None where this one does."""
+        assert self._owners is not None
+        owner = await self._owners.of(call)
+        if owner is None:
+            return None
+        outcome.owner, outcome.op_id = owner, self._owners.new_id()
+        return await self._owners.ask(owner, call, outcome.op_id)
+
     def _incident(self, error: Exception, style: Style, number: str) -> Reply:
         self._log.error("unexpected exception", incident=number, exc_info=error)
         return render(Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number}), style)
@@ -140,41 +174,58 @@ class Dispatcher:
         return WireResponse(reply.status, head, reply.body)
 
     def _log_line(self, request: web.Request, name: str, status: int, outcome: "_Outcome") -> None:
-        ms = round((time.perf_counter() - outcome.started) * 1000, 2)
         peer = peer_of(request.protocol.peername)
-        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": ms, "peer": peer}
+        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": outcome.ms, "peer": peer}
         if self._proxies and (client := self._proxies.behind(peer, request.headers)):
             fields["client"] = client
-        fields["request_id"] = outcome.number
-        if outcome.subject:
-            fields["subject"] = printable(outcome.subject)
-        if (problem := outcome.problem) is not None:
-            fields["problem"] = type(problem).__name__
-            fields["detail"] = printable(problem.detail)
-            if problem.cause:
-                fields["cause"] = printable(problem.cause)
-        self._log_request(fields)
+        self._log_request(outcome.add_to(fields))
+
+    def _endpoint(self, route: Route, schemes: Mapping[type[Rule], AuthScheme]) -> _Endpoint:
+        return _Endpoint(route, schemes.get(type(route.auth)), self._owners is not None and route.owner is not None)
 
     def _add_implied(self, route: Route, routes: Sequence[Route], schemes: Mapping[type[Rule], AuthScheme]) -> None:
         """HEAD where there is GET; the preflight of browsers for the ACME protocol (RFC 8555 s6.1), never for cookie endpoints."""
         if route.method == "GET":
-            self._table.add("HEAD", route.path, _Endpoint(route, schemes.get(type(route.auth))))
+            self._table.add("HEAD", route.path, self._endpoint(route, schemes))
         if route.style == "acme":
             methods = sorted({one.method for one in routes if one.path == route.path and one.style == "acme"})
             preflight = Route("OPTIONS", route.path, _preflight(", ".join(methods)), style="acme")
-            self._table.add("OPTIONS", route.path, _Endpoint(preflight, None))
+            self._table.add("OPTIONS", route.path, self._endpoint(preflight, {}))
 
 
 class _Outcome:
     """What the log line tells beside the status. ``number`` is the request's."""
 
-    __slots__ = ("number", "problem", "started", "subject")
+    __slots__ = ("number", "op_id", "owner", "problem", "started", "subject")
 
     def __init__(self, number: str) -> None:
         self.number = number
         self.started = time.perf_counter()
         self.problem: Problem | None = None
         self.subject = ""
+        self.owner = ""
+        self.op_id = ""
+
+    @property
+    def ms(self) -> float:
+        """Since it came."""
+        return round((time.perf_counter() - self.started) * 1000, 2)
+
+    def add_to(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a log line, with what is known here. ``op_id`` is in the lines of both nodes that a call came through."""
+        fields["request_id"] = self.number
+        if self.op_id:
+            fields["op_id"] = self.op_id
+        if self.owner:
+            fields["owner"] = self.owner
+        if self.subject:
+            fields["subject"] = printable(self.subject)
+        if (problem := self.problem) is not None:
+            fields["problem"] = type(problem).__name__
+            fields["detail"] = printable(problem.detail)
+            if problem.cause:
+                fields["cause"] = printable(problem.cause)
+        return fields
 
 
 def _checked(reply: object, route: Route) -> Reply:

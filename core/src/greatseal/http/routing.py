@@ -187,6 +187,8 @@ def check_routes(routes: Sequence[Route], owners: Sequence[str], schemes: Mappin
             first = table.get(route.method, route.path)
             cure = "remove one of the two routes" if first == owner else "disable one of them"
             problems.append(f"{name} on the {route.listener} listener comes from plugin {first!r} and from plugin {owner!r}; {cure}")
+        if route.owner is not None and route.listener != "main":
+            problems.append(f"plugin {owner!r}: route {name}: a route with an owner is on the main listener, where other nodes ask")
         rule = type(route.auth)
         if rule not in schemes and not isinstance(route.auth, Anonymous | Handler):
             problems.append(

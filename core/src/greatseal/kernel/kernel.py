@@ -1,9 +1,9 @@
 """Assembly: from a configuration document to a kernel whose registries are frozen."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import structlog
@@ -12,8 +12,10 @@ from greatseal import __version__
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
+from greatseal.api.nodes import Peers
 from greatseal.api.problems import StartProblem
-from greatseal.api.services import ServiceKey
+from greatseal.api.services import PEERS, ServiceKey
+from greatseal.api.store import operation_of
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
@@ -75,6 +77,7 @@ class Kernel:
         hosts = {name: PluginHost(self, name, plugin) for name, plugin in self.hooks.instances.items()}
         self.order = self._find_services(hosts)
         self.hosts = {name: hosts[name] for name in self.order}
+        self.peers = self._meet()
         self._assemble()
         self._report.settle()
 
@@ -148,6 +151,7 @@ class Kernel:
         self.jobs = Jobs(self.log)
         self.registry = Registry()
         self._factories: dict[ServiceKey[Any], Any] = {}
+        self._providers: dict[str, str] = {}
         self._made: dict[ServiceKey[Any], object] = {}
         self._unanswered: set[str] = set()
 
@@ -198,7 +202,7 @@ class Kernel:
 
     def _find_services(self, hosts: Mapping[str, PluginHost]) -> list[str]:
         """Who provides what; returns the features in the order of the start."""
-        provided: dict[str, str] = {}
+        provided = self._providers
         silent = False
         for feature, host in hosts.items():
             try:
@@ -219,6 +223,18 @@ class Kernel:
         self._report.add([] if silent else wrong)
         return order
 
+    def _meet(self) -> Peers | None:
+        """The way to other nodes, where a plugin brings one; from here on handles tell theirs."""
+        if not self.provides(PEERS):
+            return None
+        try:
+            peers = cast("Peers", self.service(PEERS))
+            self.handles.know(peers.others)
+        except Exception as error:  # noqa: BLE001  # as above
+            self._report.add_failure(self._providers[PEERS.name], "services", error)
+            return None
+        return peers
+
     def _assemble(self) -> None:
         """Collect what the plugins bring. It goes on after a mistake: hooks that cannot answer then are passed over, and so is what only
         they could tell."""
@@ -234,6 +250,7 @@ class Kernel:
         sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store, self.clock))
         watch = Job(name="core-clock", every=60, run=lambda: look(self.clock))
         self.all_jobs: list[Job] = [watch, sweep, *(one for _, one in self._collect("jobs"))]
+        self.operations = self._operations()
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]
@@ -253,6 +270,19 @@ class Kernel:
         self._report.add(self._discovery_problems())
         if self._serving:
             self._report.add_of_settings([problem for _, problem in self._collect("verify")])
+
+    def _operations(self) -> dict[str, Callable[..., Any]]:
+        """What other nodes may ask the database of this one for, by name."""
+        found: dict[str, Callable[..., Any]] = {}
+        for feature, fn in self._collect("operations"):
+            mark = operation_of(fn)
+            if mark is None:
+                self._report.add([f"plugin {feature!r}: hook operations returned {fn!r}, which is not marked with operation(...)"])
+            elif mark.name in found:
+                self._report.add([f"the operation {mark.name!r} is there twice, the second time from plugin {feature!r}; rename one"])
+            else:
+                found[mark.name] = fn
+        return found
 
     def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
         declared = {one.name for one in self.permissions}

@@ -1,6 +1,7 @@
 """Running a kernel: schema, database, keys, lifespans, listeners, jobs; everything closes in reverse."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
@@ -16,10 +17,15 @@ from greatseal.db.migrate import ensure
 from greatseal.db.sole import Hold, sole
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import Listeners, open_listeners
+from greatseal.http.owners import Owners
+from greatseal.http.runs import Runs
 from greatseal.http.tls import Tls
 from greatseal.kernel.folders import make_state_folder
 from greatseal.kernel.kernel import Kernel
 from greatseal.keys.rotation import NodeKeys, first_cluster_key
+
+STOP_SECONDS = 10.0
+"""How long the calls that other nodes passed on may take at the stop."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -94,6 +100,7 @@ async def with_store(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[N
     async with open_database(
         kernel.database, node_id=kernel.node_id, clock=kernel.clock, log=kernel.log, on_changed=kernel.changes.notify
     ) as database:
+        database.forwarder = kernel.peers
         kernel.store.opened = Rehearsing(database) if beside else database
         yield
 
@@ -134,6 +141,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
     server = kernel.server
     schemes = {scheme.rule: scheme for scheme in kernel.registry.of(AuthScheme).values()}
     names: Sequence[ListenerName] = ("main", "admin")
+    owners = _owners(kernel)
     dispatchers = {
         name: Dispatcher(
             [route for route in kernel.routes if route.listener == name],
@@ -142,12 +150,36 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             max_body_bytes=server.max_body_bytes,
             trusted_proxies=server.trusted_proxies,
             log=kernel.log,
+            owners=owners,
         )
         for name in names
     }
     _ask_clients(kernel)
-    async with open_listeners(kernel.listeners, dispatchers, log=kernel.log) as listeners:
+    opening = open_listeners(kernel.listeners, dispatchers, log=kernel.log)
+    async with _heard(kernel, dispatchers["main"]), opening as listeners:
         yield listeners
+
+
+def _owners(kernel: Kernel) -> Owners | None:
+    """Who is asked for what other nodes keep; nobody where there are none, and where all keep everything in one database."""
+    if kernel.peers is None or kernel.store.dialect != "sqlite":
+        return None
+    return Owners(kernel.peers, kernel.handles.new_id)
+
+
+@asynccontextmanager
+async def _heard(kernel: Kernel, dispatcher: Dispatcher) -> AsyncIterator[None]:
+    """Answers what other nodes ask for."""
+    if kernel.peers is None:
+        yield
+        return
+    boot = secrets.token_hex(8)
+    runs = Runs(boot, kernel.peers, dispatcher.handle_forwarded, sender_of=kernel.handles.owner_of_id, log=kernel.log)
+    kernel.peers.serve(boot, runs.answer, kernel.operations)
+    try:
+        yield
+    finally:
+        await runs.stop(STOP_SECONDS)
 
 
 def _ask_clients(kernel: Kernel) -> None:

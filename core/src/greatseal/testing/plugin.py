@@ -1,8 +1,8 @@
 """The pytest plugin (entry point pytest11): fixtures for the tests of plugins.
 
-``start_service`` runs a service with the features that a test names, ``open_people`` one with people who sign in; ``database_url`` runs
-a test on SQLite and on PostgreSQL. The option ``--database postgresql`` runs every service on PostgreSQL, and with it the whole suite of a
-plugin.
+``start_service`` runs a service with the features that a test names, ``start_nodes`` one on several nodes, ``open_people`` one with people
+who sign in; ``database_url`` runs a test on SQLite and on PostgreSQL. The option ``--database postgresql`` runs every service on
+PostgreSQL, and with it the whole suite of a plugin.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from greatseal.testing.nodes import Nodes
     from greatseal.testing.people import PeopleDesk
     from greatseal.testing.postgres import Cluster
     from greatseal.testing.service import Service
@@ -76,6 +77,29 @@ async def start_service(tmp_path: Path, fresh_database: FreshDatabase) -> AsyncI
             if "url" not in database:
                 sections["database"] = {**database, "url": fresh_database()}
             return await stack.enter_async_context(serve(document(folder, features, **sections), clock=clock))
+
+        yield start
+
+
+@pytest.fixture
+async def start_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[..., Awaitable[tuple["Nodes", Mapping[str, "Service"]]]]]:
+    """Start a service on several nodes, ``n1`` and ``n2`` by default, as :func:`greatseal.testing.nodes.serve_nodes` does.
+
+    Further features may be installed before, in ``tmp_path / "nodes"``.
+    """
+    from greatseal.testing.nodes import serve_nodes
+    from greatseal.testing.rsa import kept
+
+    folder = tmp_path / "nodes"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(kept())
+
+        async def start(*features: str, labels: tuple[str, ...] = ("n1", "n2"), **more: Any) -> "tuple[Nodes, Mapping[str, Service]]":
+            return await stack.enter_async_context(serve_nodes(folder, labels, *features, **more))
 
         yield start
 
