@@ -11,37 +11,40 @@ from typing import Any
 import pytest
 from rig.provider import CALLBACK, LOGGED_OUT, USER, Person, Provider
 
+from greatseal.testing.service import free_port
+
 SCRIPTS = Path(__file__).with_name("node")
 both_databases = pytest.mark.parametrize("provider", ["command", "postgresql"], indirect=True)
-Run = Callable[[str, dict[str, Any]], dict[str, Any]]
+Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def run(provider: Provider, person: Person) -> Run:
-    """``run(package, registered)``: what the script of that package found out as that client."""
+    """``run(package, registered)``: what the script of that package found out as that client; ``resource`` is an API of it."""
 
-    def run(package: str, registered: dict[str, Any]) -> dict[str, Any]:
+    def run(package: str, registered: dict[str, Any], *, script: str = "", resource: str = "") -> dict[str, Any]:
         settings = {
             "issuer": provider.issuer,
             "client_id": registered["client_id"],
-            "client_secret": registered["client_secret"],
+            "client_secret": registered.get("client_secret"),
             "redirect_uri": CALLBACK,
             "post_logout_redirect_uri": LOGGED_OUT,
             "scope": "openid profile email offline_access",
+            "resource": resource,
         }
         with subprocess.Popen(
-            [node(package), SCRIPTS / f"{package}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as script:
-            assert script.stdin is not None
-            assert script.stdout is not None
-            print(json.dumps(settings), file=script.stdin, flush=True)
-            for line in script.stdout:
+            [node(package), SCRIPTS / f"{script or package}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps(settings), file=process.stdin, flush=True)
+            for line in process.stdout:
                 said = json.loads(line)
                 if "done" in said:
                     result: dict[str, Any] = said["done"]
                     return result
-                print(json.dumps(person.visit(said["open"])), file=script.stdin, flush=True)
-        raise AssertionError(f"{package} ended with {script.returncode}")
+                print(json.dumps(person.visit(said["open"])), file=process.stdin, flush=True)
+        raise AssertionError(f"{script or package} ended with {process.returncode}")
 
     return run
 
@@ -85,3 +88,44 @@ def test_oauth4webapi(provider: Provider, run: Run) -> None:
     assert found["rotated"]
     assert found["revoked"] == {"active": False}
     assert found["replay"] == "invalid_grant"
+
+
+@pytest.fixture
+def resource() -> str:
+    """Where a script serves its API."""
+    return f"http://127.0.0.1:{free_port()}/"
+
+
+@both_databases
+def test_openid_client_with_a_key_and_an_api(provider: Provider, run: Run, resource: str) -> None:
+    registered = provider.register(
+        token_endpoint_auth_method="none",
+        client_secret=None,
+        grant_types=["authorization_code", "refresh_token"],
+        resources=[resource],
+    )
+
+    found = run("openid-client", registered, script="openid-client-dpop", resource=resource)
+
+    assert found["type"] == "dpop"
+    assert "ES256" in found["algs"]
+    assert found["userinfo"]["preferred_username"] == USER
+    assert found["found"] == {"sub": found["sub"], "aud": [provider.issuer, resource], "cnf": {"jkt": found["jkt"]}}
+    assert found["narrow"] == {"sub": found["sub"], "aud": resource, "cnf": {"jkt": found["jkt"]}}
+    assert found["stolen"] == "invalid_grant"
+
+
+def test_oauth4webapi_refuses_and_is_refused_what_lacks_the_key(provider: Provider, run: Run, resource: str) -> None:
+    """At UserInfo and at an API that the library guards, the same."""
+    registered = provider.register(token_endpoint_auth_method="client_secret_post", dpop_bound_access_tokens=True, resources=[resource])
+
+    found = run("oauth4webapi", registered, script="oauth4webapi-dpop", resource=resource)
+
+    assert found["unbound"] == "invalid_dpop_proof"
+    assert found["type"] == "dpop"
+    assert found["introspected"]["cnf"] == {"jkt": found["jkt"]}
+    assert found["introspected"]["aud"] == [provider.issuer, resource]
+    for tried in (found["atUserinfo"], found["atApi"]):
+        assert tried.pop("good") == 200
+        assert tried == dict.fromkeys(tried, 401)
+        assert len(tried) == 8

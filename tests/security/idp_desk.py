@@ -1,7 +1,7 @@
 """The identity provider as an attacker meets it: requests that carry what a test says and nothing else."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from greatseal.testing.service import Service, document, serve
 PASSWORD = "correct horse battery"
 SECRET = "s" * 43
 PARALLEL = 50
+Asked = str | tuple[str, ...] | None
+"""A parameter; one with several values is sent as often."""
+Form = Mapping[str, str | None] | Sequence[tuple[str, str | None]]
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 
@@ -59,8 +62,8 @@ class Desk(testing.Desk):
     async def put(self, client: Mapping[str, Any], **fields: Any) -> Answer:
         return await self.ask("PUT", f"/api/admin/clients/{client['client_id']}", cookie=self.admin, json=fields)
 
-    def query(self, **changes: str | None) -> str:
-        asked = {
+    def query(self, **changes: Asked) -> str:
+        asked: dict[str, Asked] = {
             "client_id": self.client["client_id"],
             "redirect_uri": CALLBACK,
             "response_type": "code",
@@ -70,14 +73,14 @@ class Desk(testing.Desk):
             "code_challenge_method": "S256",
             **changes,
         }
-        return urlencode({name: value for name, value in asked.items() if value is not None}, quote_via=quote)
+        return urlencode({name: value for name, value in asked.items() if value is not None}, doseq=True, quote_via=quote)
 
-    async def authorize(self, cookie: str = "", *, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
+    async def authorize(self, cookie: str = "", *, headers: Mapping[str, str] | None = None, **changes: Asked) -> Answer:
         return await self.ask("GET", f"/authorize?{self.query(**changes)}", cookie=cookie, headers=headers)
 
-    async def push(self, *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None, **changes: str | None) -> Answer:
+    async def push(self, *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None, **changes: Asked) -> Answer:
         client = by or self.client
-        form = dict(parse_qsl(self.query(**{"client_id": client["client_id"], **changes})))
+        form = parse_qsl(self.query(**{"client_id": client["client_id"], **changes}))
         return await self.form("/par", form, by=client, headers=headers)
 
     async def consent(self, cookie: str, **changes: str | None) -> tuple[Answer, dict[str, str]]:
@@ -89,7 +92,7 @@ class Desk(testing.Desk):
     async def approve(self, cookie: str, fields: Mapping[str, str]) -> Answer:
         return await self.ask("POST", "/api/auth/consent", cookie=cookie, data={**fields, "decision": "approve"})
 
-    async def code(self, cookie: str, **changes: str | None) -> str:
+    async def code(self, cookie: str, **changes: Asked) -> str:
         """The code of a request, which the person allows where they are asked."""
         asked = await self.authorize(cookie, **changes)
         if asked.location.startswith("/api/auth/consent"):
@@ -97,15 +100,14 @@ class Desk(testing.Desk):
             asked = await self.approve(cookie, hidden_fields(page))
         return told(asked)["code"]
 
-    async def form(
-        self, path: str, form: Mapping[str, str | None], *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    async def form(self, path: str, form: Form, *, by: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Answer:
         """A form of a client that proves itself."""
         client = by or self.client
-        sent = {name: value for name, value in form.items() if value is not None}
+        pairs = form.items() if isinstance(form, Mapping) else form
+        sent = [(name, value) for name, value in pairs if value is not None]
         proof = {} if client["token_endpoint_auth_method"] == "none" else credentials_of(client)
         if not proof:
-            sent["client_id"] = client["client_id"]
+            sent = [("client_id", client["client_id"]), *(pair for pair in sent if pair[0] != "client_id")]
         return await self.ask("POST", path, data=sent, headers={**proof, **(headers or {})})
 
     async def redeem(self, code: str, *, by: Mapping[str, Any] | None = None, **changes: str | None) -> Answer:

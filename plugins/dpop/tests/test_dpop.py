@@ -16,6 +16,8 @@ from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of, thumbprint_of
 from greatseal.testing import FakeClock
+from greatseal.testing.bindings import TokenBindingContract
+from greatseal.testing.calls import FakeCall
 from greatseal_dpop.binding import Dpop
 from greatseal_dpop.proofs import Proofs, normal
 
@@ -56,10 +58,14 @@ class BlockedKeys:
         return SimpleNamespace(reason="leaked") if name in self.names else None
 
 
+def host_of(issuer, base_url):
+    clock = FakeClock(NOW * 1_000_000)
+    return SimpleNamespace(clock=clock, strikes=Strikes(clock), blocked_keys=BlockedKeys(), issuer=issuer, base_url=base_url)
+
+
 @pytest.fixture
 def host():
-    clock = FakeClock(NOW * 1_000_000)
-    return SimpleNamespace(clock=clock, strikes=Strikes(clock), blocked_keys=BlockedKeys(), issuer=ISSUER, base_url=BASE)
+    return host_of(ISSUER, BASE)
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def proof(body=None, *, key=KEY, alg="ES256", **header):
 
 
 def call(*sent, method="POST", target="/token"):
-    return SimpleNamespace(method=method, url=BASE + target, header_values=lambda name: sent if name == "DPoP" else ())
+    return FakeCall(method, BASE + target, headers=[("DPoP", one) for one in sent])
 
 
 def client(method="client_secret_basic", **more):
@@ -100,6 +106,17 @@ async def check(binding, *sent, value=JKT, target="/userinfo", **about):
 
 def at_userinfo(**changes):
     return claims(**{"htm": "GET", "htu": f"{ISSUER}/userinfo", "ath": ATH} | changes)
+
+
+class TestDpop(TokenBindingContract):
+    asking = client(dpop_bound_access_tokens=True)
+
+    def binding(self):
+        return Dpop(Proofs(host_of("https://issuer.example", "https://issuer.example")))
+
+    def prove(self, call, *, key, token=None):
+        ath = None if token is None else b64url_encode(sha256(token.encode()).digest())
+        call.headers["DPoP"] = proof(claims(htm=call.method, htu=call.url, ath=ath), key=(KEY, OTHER)[key])
 
 
 async def test_the_example_of_the_rfc_proves_the_key_of_the_rfc(binding, host):

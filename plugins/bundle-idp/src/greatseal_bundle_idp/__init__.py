@@ -1,4 +1,4 @@
 """The identity provider as one install."""
 
-features = ("idp", "resolver", "users-file", "client-auth-jwt")
+features = ("idp", "resolver", "users-file", "client-auth-jwt", "dpop", "resource-indicators")
 """What `[plugins] sets = ["idp"]` enables."""

@@ -112,6 +112,8 @@ class Extensions:
         if not self.found:
             return NO_WISHES
         wishes = {one.name: wish for one in self.found if (wish := _own(one, await reached(one.ask(ask)))) is not None}
+        if not wishes:
+            return NO_WISHES
         kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
         encoded = msgspec.json.encode(kept)
         if len(encoded) > MAX_KEPT:

@@ -12,9 +12,9 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!\"$-~]+")  # RFC 3986 s4.3, i
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request names, in its order."""
+    """What a request names, one at least, in its order."""
 
-    uris: tuple[str, ...] = ()
+    uris: tuple[str, ...]
 
 
 class ResourceIndicators(Extension[Resources]):
@@ -34,25 +34,27 @@ class ResourceIndicators(Extension[Resources]):
         if not all(map(_ABSOLUTE.fullmatch, registration.client.more.get("resources", ()))):
             raise InvalidClientMetadata("resources: expected absolute URIs without a fragment (RFC 8707 s2)")
 
-    async def ask(self, ask: Ask) -> Wish[Resources]:
+    async def ask(self, ask: Ask) -> Wish[Resources] | None:
         named = tuple(dict.fromkeys(ask.given.all("resource")))
+        if not named:
+            return None
         if not all(map(_ABSOLUTE.fullmatch, named)):
             raise InvalidTarget("resource: expected an absolute URI without a fragment")
         if not self._offered(ask.client).issuperset(named):
             raise InvalidTarget("resource: one of them is not registered for this client")
-        # None named is kept too: a token request may not name what was not authorized.
         return Wish(kept=Resources(uris=named))
 
     def grant(self, kept: Resources | None, asked: Resources | None, terms: Terms, granting: Granting) -> Terms:
-        authorized = kept.uris if kept else ()
-        named = asked.uris if asked else ()
-        if granting.basis == "authorization" and not set(named) <= set(authorized):
+        meant = asked or kept
+        if meant is None:
+            return terms
+        if granting.basis == "authorization" and not set(meant.uris) <= set(kept.uris if kept else ()):
             raise InvalidTarget("resource: expected some of those that the authorization request named")
-        meant = named or authorized
-        left = [uri for uri in meant if uri in self._offered(granting.client)]
-        if meant and not left:
+        offered = self._offered(granting.client)
+        left = [uri for uri in meant.uris if uri in offered]
+        if not left:
             raise InvalidTarget("the resources that were authorized are not registered for this client any more")
-        return msgspec.structs.replace(terms, audiences=tuple(dict.fromkeys((*terms.audiences, *left)))) if left else terms
+        return msgspec.structs.replace(terms, audiences=tuple(dict.fromkeys((*terms.audiences, *left))))
 
     def _offered(self, client: Client) -> frozenset[str]:
         return frozenset((self._issuer, *client.more.get("resources", ())))
