@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
@@ -214,6 +215,14 @@ async def test_the_body_is_read_by_the_rules_of_the_route_before_it_travels(lab)
 
     assert (refused.status, large.status) == (415, 413)
     assert not lab.nodes.calls
+
+
+async def test_the_certificate_that_a_proxy_has_seen_goes_with_the_call(lab):
+    await lab.open()
+
+    await lab.ask(headers={"Client-Cert": ":MIIB:"})
+
+    assert lab.nodes.calls[0].certificate == b64decode("MIIB")
 
 
 async def test_a_lost_reply_is_asked_for_once_more_and_comes_in_the_same_bytes(lab):

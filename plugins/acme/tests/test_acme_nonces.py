@@ -52,6 +52,15 @@ def test_a_nonce_of_another_process_is_refused():
     assert nonces.read(Nonces("n1", clock).issue()) is None
 
 
+def test_a_nonce_tells_which_node_it_is_from_and_that_node_alone_whether_it_is_true():
+    nonces, clock = made()
+    other = Nonces("n2", clock)
+
+    assert nonces.maker_among(["n2", "n3"], other.issue()) == "n2"
+    assert nonces.maker_among(["n3"], other.issue()) is None
+    assert nonces.maker_among(["n2"], "no nonce") is None
+
+
 def test_renewing_forgets_all_nonces():
     nonces, _ = made()
     before = nonces.issue()

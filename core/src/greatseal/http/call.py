@@ -157,9 +157,7 @@ class ForwardedCall(_Routed):
         super().__init__(route, path, target, surroundings)
         self._forwarded = forwarded
         self.headers = CIMultiDictProxy(CIMultiDict(forwarded.headers))
-        state = ConnectionState(trusted_proxy=False)
-        state.certificate = forwarded.certificate
-        self.connection: Connection = state
+        self.connection: Connection = ConnectionState(trusted_proxy=False, certificate=forwarded.certificate)
 
     @property
     def http(self) -> web.Request:

@@ -109,7 +109,7 @@ class Accounts:
         self._urls = urls
         self._terms = host.settings(AcmeServer).terms_of_service_url
         self._cache = host.changes.cache("acme_account", self.load)
-        self._create = operation("acme.account.create", self._owner)(self._create_here)
+        self.create = operation("acme.account.create", self._owner)(self._create_here)
 
     async def get(self, id: str) -> Account | None:
         """The account with its key, from the cache."""
@@ -155,7 +155,7 @@ class Accounts:
             asked=asked,
             bindings={member: payload.get(member) for member in self._host.components(AccountBinding)},
         )
-        created = await self._host.db.write(self._create, creation)
+        created = await self._host.db.write(self.create, creation)
         account = await self._cache.get(created.id)
         if account is None:
             raise Unavailable("the account was made on another node and is not here yet")

@@ -78,7 +78,7 @@ class Plugin:
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        return Handlers(self.acme(host)).routes()
+        return Handlers(host, self.acme(host)).routes()
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
@@ -99,6 +99,11 @@ class Plugin:
                 await acme.challenges.validations.close()
 
         return [Lifespan(name="acme", open=serving)]
+
+    @hookimpl
+    def operations(self, host: Host) -> Sequence[Callable[..., Any]]:
+        acme = self.acme(host)
+        return [acme.accounts.create, acme.elsewhere.use_up]
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:

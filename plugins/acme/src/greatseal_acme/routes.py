@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from greatseal.api.http import Call, Jws, Reply, Route
+from greatseal.api.http import Call, Jws, Owner, Reply, Route
+from greatseal.api.nodes import owner_of_path
 from greatseal.api.problems import BadRequest
+from greatseal.host import Host
 from greatseal_acme.accounts import Account, AccountUpdate
 from greatseal_acme.authorizations import StoredChallenge
 from greatseal_acme.challenges import Answer
@@ -21,11 +23,13 @@ _JOSE = ("application/jose+json",)
 class Handlers:
     """One method for each resource and method."""
 
-    def __init__(self, acme: Acme) -> None:
+    def __init__(self, host: Host, acme: Acme) -> None:
+        self._host = host
         self._acme = acme
         self._urls = acme.urls
 
     def routes(self) -> list[Route]:
+        by_id, by_authz = owner_of_path(self._host, "id"), owner_of_path(self._host, "authorization")
         return [
             Route("GET", "/acme/directory", self.directory, style="acme", summary="The directory (RFC 8555 s7.1.1)."),
             _post("/acme/directory", self.directory_as_get, summary="The directory by POST-as-GET."),
@@ -35,12 +39,12 @@ class Handlers:
             _post("/acme/new-account", self.new_account, Jws("jwk"), summary="Make or find the account of a key (s7.3)."),
             _post("/acme/account/{id}", self.account, summary="Read, update or deactivate the account (s7.3.2, s7.3.6)."),
             _post("/acme/new-order", self.new_order, summary="Order a certificate (s7.4)."),
-            _post("/acme/order/{id}", self.order, summary="Read an order (s7.1.3)."),
-            _post("/acme/order/{id}/finalize", self.finalize, summary="Finalize a ready order with a CSR (s7.4)."),
-            _post("/acme/authz/{id}", self.authorization, summary="Read or deactivate an authorization (s7.5, s7.5.2)."),
-            _post("/acme/chall/{authorization}/{type}", self.challenge, summary="Read or answer a challenge (s7.5.1)."),
-            Route("GET", "/acme/cert/{id}", self.certificate, style="acme", summary="Download a certificate with its chain."),
-            _post("/acme/cert/{id}", self.certificate_as_get, summary="Download a certificate with its chain (s7.4.2)."),
+            _post("/acme/order/{id}", self.order, summary="Read an order (s7.1.3).", owner=by_id),
+            _post("/acme/order/{id}/finalize", self.finalize, summary="Finalize a ready order with a CSR (s7.4).", owner=by_id),
+            _post("/acme/authz/{id}", self.authorization, summary="Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id),
+            _post("/acme/chall/{authorization}/{type}", self.challenge, summary="Read or answer a challenge (s7.5.1).", owner=by_authz),
+            Route("GET", "/acme/cert/{id}", self.certificate, style="acme", summary="Download a certificate with its chain.", owner=by_id),
+            _post("/acme/cert/{id}", self.certificate_as_get, summary="Download a certificate with its chain (s7.4.2).", owner=by_id),
         ]
 
     async def directory(self, _call: Call) -> Reply:
@@ -143,5 +147,5 @@ def reading(call: Call) -> AcmeCaller:
     return caller
 
 
-def _post(path: str, handler: Any, auth: Jws = Jws("kid"), *, summary: str) -> Route:  # noqa: B008  # a frozen value
-    return Route("POST", path, handler, style="acme", auth=auth, content_types=_JOSE, summary=summary)
+def _post(path: str, handler: Any, auth: Jws = Jws("kid"), *, summary: str, owner: Owner | None = None) -> Route:  # noqa: B008  # a frozen value
+    return Route("POST", path, handler, style="acme", auth=auth, content_types=_JOSE, summary=summary, owner=owner)

@@ -12,7 +12,7 @@ from greatseal_acme.challenges import Challenges
 from greatseal_acme.finalize import Finalizations
 from greatseal_acme.orders import Orders
 from greatseal_acme.protocol.jws import AcmeJws
-from greatseal_acme.protocol.nonces import Nonces
+from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere
 from greatseal_acme.protocol.urls import Urls
 from greatseal_acme.purge import Purge
 from greatseal_acme.settings import AcmeServer
@@ -31,6 +31,7 @@ class Acme:
         self._random_member = secrets.token_urlsafe(8)
         self.urls = Urls(host.base_url)
         self.nonces = Nonces(host.node_id, host.clock)
+        self.elsewhere = NoncesElsewhere(host, self.nonces)
         self.accounts = Accounts(host, self.urls)
         self.orders = Orders(host, self.urls, issuance)
         self.authorizations = Authorizations(host, self.urls)
@@ -38,7 +39,7 @@ class Acme:
         self.finalizations = Finalizations(host, self.orders, issuance)
         self.certificates = Certificates(issuance)
         self.purge = Purge(host)
-        self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys)
+        self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
 
     @property
     def terms_of_service_url(self) -> str | None:

@@ -11,7 +11,7 @@ from greatseal.api.problems import BadRequest
 from greatseal.jose.compact import ALGORITHMS, BadJws, Jws, KeyMismatch, PublicKey, parse_flattened
 from greatseal.jose.jwk import public_key
 from greatseal_acme.accounts import Account, refused
-from greatseal_acme.protocol.nonces import Nonces
+from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere, Presented
 from greatseal_acme.protocol.urls import Urls, is_id
 
 
@@ -39,8 +39,17 @@ class AcmeJws(AuthScheme):
 
     rule = JwsRule
 
-    def __init__(self, nonces: Nonces, urls: Urls, find: Callable[[str], Awaitable[Account | None]], blocked: BlockedKeys) -> None:
+    def __init__(
+        self,
+        nonces: Nonces,
+        urls: Urls,
+        find: Callable[[str], Awaitable[Account | None]],
+        blocked: BlockedKeys,
+        *,
+        elsewhere: NoncesElsewhere,
+    ) -> None:
         self._nonces = nonces
+        self._elsewhere = elsewhere
         self._urls = urls
         self._find = find
         self._blocked = blocked
@@ -59,12 +68,12 @@ class AcmeJws(AuthScheme):
             raise Unauthorized(
                 "the url of the protected header is not the URL of the request", cause=f"request {call.url.partition('?')[0]}"
             )
-        counter = self._nonce(jws.header.get("nonce"))
+        nonce = self._nonce(jws.header.get("nonce"))
         caller = self._verified(jws, account)
         if account is not None and (blocked := await self._blocked.find(account.spki_sha256)):
             raise refused(blocked)
-        if not self._nonces.strike(counter):
-            raise BadNonce("the nonce was used meanwhile; take the one of this answer")
+        if not (self._nonces.strike(nonce) if isinstance(nonce, int) else await self._elsewhere.strike(nonce)):
+            raise BadNonce("the nonce was used meanwhile, or nobody can tell; take the one of this answer")
         call.replace_body(jws.payload)
         return caller
 
@@ -83,11 +92,13 @@ class AcmeJws(AuthScheme):
             raise Unauthorized(f"the account is {account.view.status}")
         return account
 
-    def _nonce(self, nonce: object) -> int:
-        counter = self._nonces.read(nonce) if isinstance(nonce, str) else None
-        if counter is None:
-            raise BadNonce("the nonce is absent, not of this server, too old or used; take the one of this answer")
-        return counter
+    def _nonce(self, nonce: object) -> int | Presented:
+        if isinstance(nonce, str):
+            counter = self._nonces.read(nonce)
+            found = self._elsewhere.read(nonce) if counter is None else counter
+            if found is not None:
+                return found
+        raise BadNonce("the nonce is absent, not of this server, too old or used; take the one of this answer")
 
     def _verified(self, jws: Jws, account: Account | None) -> AcmeCaller:
         if account is not None:
