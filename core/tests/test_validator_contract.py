@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from greatseal.api.acme import VALID, Attempt, Challenge, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, Attempt, Challenge, ChallengeValidator, Verdict
+from greatseal.api.problems import IncorrectResponse
 from greatseal.api.store import Tx
 from greatseal.net import AddressPolicy, open_connection
 from greatseal.testing.resolver import FakeResolver

@@ -15,7 +15,8 @@ from itertools import pairwise
 import pytest
 import trustme
 
-from greatseal.api.acme import VALID, Attempt, Connection, Dns, Identifier, IncorrectResponse
+from greatseal.api.acme import VALID, Attempt, Identifier
+from greatseal.api.problems import DnsFailure, IncorrectResponse, Unreachable
 from greatseal.net import AddressPolicy, fetch
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import attempt_for
@@ -261,7 +262,7 @@ async def test_s125_a_redirect_leads_only_where_the_policy_says(location: str, r
 async def test_s125_ports_80_and_443_are_allowed_beside_the_configured_one(port: int, web: Web, connects: list[str]) -> None:
     web.redirect(PATH, f"http://b.example:{port}/")
 
-    with pytest.raises(Connection):  # nothing listens there
+    with pytest.raises(Unreachable):  # nothing listens there
         await public_http_01(FakeResolver({"a.example": [HOME], "b.example": [HOME]}), web.port).validate(challenge())
 
     assert connects == [HOME, HOME]
@@ -374,7 +375,7 @@ async def test_s126_ca_214_ca_215_white_space_around_the_answer_is_trimmed(body:
 async def test_s126_ca_216_what_is_not_http_is_a_connection_problem(page: bytes, web: Web) -> None:
     web.pages[PATH] = page
 
-    with pytest.raises(Connection) as raised:
+    with pytest.raises(Unreachable) as raised:
         await public_http_01(FakeResolver({"a.example": [HOME]}), web.port).validate(challenge())
 
     assert raised.value.detail.isprintable()
@@ -418,7 +419,7 @@ async def endless_interim() -> AsyncIterator[bytes]:
 async def test_s126_a_slow_answer_ends_at_the_time_limit(page: Callable[[], AsyncIterator[bytes]], web: Web) -> None:
     web.pages["/"] = page
 
-    with pytest.raises(Connection, match=r"at 127\.0\.0\.2: "):
+    with pytest.raises(Unreachable, match=r"at 127\.0\.0\.2: "):
         await fetch(f"http://a.example:{web.port}/", resolver=FakeResolver({"a.example": [HOME]}), policy=Internet(), seconds=0.5)
 
 
@@ -429,7 +430,7 @@ async def test_s126_redirects_do_not_renew_the_time(web: Web) -> None:
 
     web.pages["/"] = slow_redirect
 
-    with pytest.raises(Connection, match=r"within 0\.5 s"):
+    with pytest.raises(Unreachable, match=r"within 0\.5 s"):
         await fetch(f"http://a.example:{web.port}/", resolver=FakeResolver({"a.example": [HOME]}), policy=Internet(), seconds=0.5)
     assert len(web.requests) < 5
 
@@ -440,7 +441,7 @@ async def test_s126_a_resolver_that_never_answers_ends_at_the_time_limit() -> No
             await asyncio.Event().wait()
             raise AssertionError
 
-    with pytest.raises(Dns, match=r"no answer for the addresses of a\.example within 0\.1 s"):
+    with pytest.raises(DnsFailure, match=r"no answer for the addresses of a\.example within 0\.1 s"):
         await fetch("http://a.example/", resolver=Silent(), seconds=0.1)
 
 

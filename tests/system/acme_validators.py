@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from greatseal import hookimpl
-from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, Dns, IncorrectResponse, Tls, Verdict
+from greatseal.api.acme import VALID, WAIT, Attempt, Caa, Challenge, ChallengeValidator, Verdict
 from greatseal.api.http import Discovery
 from greatseal.api.issuance import Finalization, FinalizeCheck, FinalizePhase
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, DnsFailure, IncorrectResponse, TlsFailure
 from greatseal.api.store import Tx
 from greatseal.testing.distributions import install
 
@@ -85,9 +85,9 @@ class Failing(ChallengeValidator):
             case "oserror":
                 raise ConnectionRefusedError(111, "Connection refused")
             case "name":
-                raise Dns("NXDOMAIN")
+                raise DnsFailure("NXDOMAIN")
             case "handshake":
-                raise Tls("handshake failure")
+                raise TlsFailure("handshake failure")
             case "bug":
                 raise KeyError("secret detail")
             case "slow":

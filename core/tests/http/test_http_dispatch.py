@@ -72,7 +72,7 @@ async def test_the_scheme_finishes_every_reply_of_its_routes_and_no_other(serve)
 
 
 async def test_405_names_the_methods_and_has_the_style_of_the_path(serve):
-    served = await serve([Route("GET", "/acme/directory", ok, style="acme"), Route("PUT", "/scopes/{name}", ok, style="api")])
+    served = await serve([Route("GET", "/acme/directory", ok, style="acme", cors=True), Route("PUT", "/scopes/{name}", ok, style="api")])
 
     acme, api = await served.ask("DELETE", "/acme/directory"), await served.ask("POST", "/scopes/x")
 
@@ -81,9 +81,12 @@ async def test_405_names_the_methods_and_has_the_style_of_the_path(serve):
     assert (api.status, api.headers["allow"], api.json["error"]) == (405, "PUT", "method_not_allowed")
 
 
-@pytest.mark.parametrize("path", ["/acme", "/acme/x", "/ca/x", "/admin/x"])
-async def test_unknown_paths_under_a_prefix_get_a_problem_document(serve, path):
-    answer = await (await serve([])).ask("GET", path)
+PROTOCOL = [Route("POST", "/acme/order", ok, style="acme", cors=True), Route("GET", "/admin/a", ok, style="acme-admin")]
+
+
+@pytest.mark.parametrize("path", ["/acme", "/acme/x", "/acme/order/x", "/admin/x"])
+async def test_unknown_paths_beside_those_of_a_protocol_get_its_problem_document(serve, path):
+    answer = await (await serve(PROTOCOL)).ask("GET", path)
 
     assert answer.status == 404
     assert answer.headers["content-type"] == "application/problem+json"
@@ -92,7 +95,7 @@ async def test_unknown_paths_under_a_prefix_get_a_problem_document(serve, path):
 
 @pytest.mark.parametrize("path", ["/", "/acmes", "/token", "/Acme/x", "/..", "/%2e%2e/x", "*"])
 async def test_unknown_paths_elsewhere_get_an_error_object(serve, path):
-    answer = await (await serve([])).ask("GET" if path != "*" else "OPTIONS", path)
+    answer = await (await serve(PROTOCOL)).ask("GET" if path != "*" else "OPTIONS", path)
 
     assert answer.status == 404
     assert answer.json["error"] == "not_found"
@@ -111,9 +114,12 @@ async def test_head_is_get_without_a_body_unless_it_has_a_route(serve):
     assert "replay-nonce" not in (await client.ask("GET", "/nonce")).headers
 
 
-async def test_s075_cors_is_for_the_acme_protocol_and_never_reflects(serve):
+async def test_s075_cors_is_for_routes_that_ask_for_it_and_never_reflects(serve):
+    async def nonce(_call):
+        return Reply.empty(200).with_headers(("Replay-Nonce", "abc"), ("Link", "<x>"))
+
     routes = [
-        Route("POST", "/acme/order", ok, style="acme"),
+        Route("POST", "/acme/order", nonce, style="acme", cors=True),
         Route("POST", "/api/me", ok),
         Route("GET", "/page", ok, style="page"),
         Route("POST", "/token", ok, style="oauth"),
@@ -125,12 +131,14 @@ async def test_s075_cors_is_for_the_acme_protocol_and_never_reflects(serve):
     assert preflight.status == 204
     assert preflight.headers["access-control-allow-origin"] == "*"
     assert preflight.headers["access-control-allow-methods"] == "POST"
-    assert preflight.headers["access-control-allow-headers"] == "Content-Type"
+    assert preflight.headers["access-control-allow-headers"] == "*, Authorization"
     assert int(preflight.headers["access-control-max-age"]) > 0
-    for answer in (await served.ask("POST", "/acme/order", headers=origin), await served.ask("GET", "/acme/nothing", headers=origin)):
+    answers = {path: await served.ask(method, path, headers=origin) for method, path in (("POST", "/acme/order"), ("GET", "/acme/nothing"))}
+    for answer in (*answers.values(), await served.ask("PUT", "/acme/order", headers=origin)):
         assert answer.headers["access-control-allow-origin"] == "*"
-        assert answer.headers["access-control-expose-headers"] == "Link, Replay-Nonce, Location, Retry-After"
         assert "access-control-allow-credentials" not in answer.headers
+    assert answers["/acme/order"].headers["access-control-expose-headers"] == "Replay-Nonce, Link"
+    assert not [name for name in (await served.ask("POST", "/acme/order")).headers if name.startswith("access-control")]
     for method, path in (("POST", "/api/me"), ("GET", "/page"), ("POST", "/token"), ("OPTIONS", "/api/me"), ("OPTIONS", "/token")):
         answer = await served.ask(method, path, headers=origin)
         assert not [name for name in answer.headers if name.startswith("access-control")]

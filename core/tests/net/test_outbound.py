@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from greatseal import __version__
-from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
+from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.net import AddressPolicy, Blocked, fetch, open_connection, outbound
 from greatseal.testing.resolver import FakeResolver
 
@@ -113,7 +113,7 @@ async def test_a_caller_that_goes_away_is_not_connected_to_the_next(port: int, s
 async def test_a_failure_lists_every_address_that_was_tried(unused_tcp_port: int) -> None:
     resolver = FakeResolver({"a.example": ["127.0.0.1", "::1"]})
 
-    with pytest.raises(Connection, match=r"^a\.example port \d+: 127\.0\.0\.1: Connection refused; ::1: .*"):
+    with pytest.raises(Unreachable, match=r"^a\.example port \d+: 127\.0\.0\.1: Connection refused; ::1: .*"):
         async with open_connection("a.example", unused_tcp_port, resolver=resolver, policy=ANY):
             pytest.fail("nothing listens there")
 
@@ -121,7 +121,7 @@ async def test_a_failure_lists_every_address_that_was_tried(unused_tcp_port: int
 async def test_a_name_with_thousands_of_addresses_makes_no_port_scanner_of_us(unused_tcp_port: int) -> None:
     resolver = FakeResolver({"a.example": [f"127.0.{n // 250}.{n % 250 + 1}" for n in range(4000)]})
 
-    with pytest.raises(Connection) as raised:
+    with pytest.raises(Unreachable) as raised:
         async with open_connection("a.example", unused_tcp_port, resolver=resolver, policy=ANY):
             pytest.fail("nothing listens there")
 
@@ -139,25 +139,25 @@ async def test_an_empty_answer_of_the_resolver_is_a_dns_problem() -> None:
         async def addresses(self, name: str) -> list[str]:
             return []
 
-    with pytest.raises(Dns, match=r"a\.example has no address"):
+    with pytest.raises(DnsFailure, match=r"a\.example has no address"):
         async with open_connection("a.example", 79, resolver=Empty(), policy=ANY):
             pytest.fail("there is no address")
 
 
 async def test_silence_ends_the_whole_block(port: int) -> None:
-    with pytest.raises(Connection, match=r"^a\.example port \d+ at 127\.0\.0\.1: not finished within 0\.2 s$"):
+    with pytest.raises(Unreachable, match=r"^a\.example port \d+ at 127\.0\.0\.1: not finished within 0\.2 s$"):
         async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY, seconds=0.2) as peer:
             await peer.reader.read()
 
 
 async def test_an_incomplete_answer_is_a_connection_problem(port: int) -> None:
-    with pytest.raises(Connection, match="closed before the answer was complete"):
+    with pytest.raises(Unreachable, match="closed before the answer was complete"):
         async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY) as peer:
             await peer.reader.readexactly(len(await peer.ask(b"x", limit=1)))
 
 
 async def test_a_reset_inside_of_the_block_is_a_connection_problem(port: int) -> None:
-    with pytest.raises(Connection, match="Connection reset by peer"):
+    with pytest.raises(Unreachable, match="Connection reset by peer"):
         async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY):
             raise ConnectionResetError(errno.ECONNRESET, "as a read of the stream raises it")
 
@@ -182,13 +182,13 @@ async def test_tls_is_checked_under_the_name_that_was_asked_for(tls_port: int, a
 async def test_a_failed_handshake_is_a_tls_problem(tls_port: int, port: int, authority: trustme.CA) -> None:
     resolver = FakeResolver(loopback=True)
 
-    with pytest.raises(Tls, match="certificate verify failed"):
+    with pytest.raises(TlsFailure, match="certificate verify failed"):
         async with open_connection("b.example", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority)):
             pytest.fail("the name is another")
-    with pytest.raises(Tls):
+    with pytest.raises(TlsFailure):
         async with open_connection("a.example", port, resolver=resolver, policy=ANY, tls=trusting(authority)):
             pytest.fail("that is no TLS server")
-    with pytest.raises(Tls):
+    with pytest.raises(TlsFailure):
         async with open_connection(
             "a.example", tls_port, resolver=resolver, policy=ANY, tls=trusting(authority), server_hostname="." * 300
         ):
@@ -199,9 +199,9 @@ async def test_fetch_verifies_certificates_unless_told_otherwise(tls_port: int, 
     url = f"https://a.example:{tls_port}/"
     resolver = FakeResolver(loopback=True)
 
-    with pytest.raises(Connection, match="certificate verify failed"):
+    with pytest.raises(Unreachable, match="certificate verify failed"):
         await fetch(url, resolver=resolver, policy=ANY)
-    with pytest.raises(Connection, match="certificate verify failed"):
+    with pytest.raises(Unreachable, match="certificate verify failed"):
         await fetch(f"https://b.example:{tls_port}/", resolver=resolver, policy=ANY, tls=trusting(authority))
     assert (await fetch(url, resolver=resolver, policy=ANY, tls=trusting(authority))).body == b"ok"
     assert (await fetch(url, resolver=resolver, policy=ANY, tls=False)).body == b"ok"
@@ -262,7 +262,7 @@ async def test_what_ends_early_is_a_connection_problem(sent: bytes, says: str) -
         writer.close()
 
     async with await asyncio.start_server(cut_short, "127.0.0.1", 0) as server:
-        with pytest.raises(Connection, match=says):
+        with pytest.raises(Unreachable, match=says):
             await fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", resolver=FakeResolver(), policy=ANY)
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from greatseal.api.acme import Dns
+from greatseal.api.problems import DnsFailure
 from greatseal.net import AddressPolicy, Blocked, fetch
 from greatseal.net.system import SystemResolver
 
@@ -54,5 +54,5 @@ async def test_a_form_does_not_go_to_a_private_address(taker: Taker) -> None:
 
 
 async def test_a_name_that_the_system_does_not_know() -> None:
-    with pytest.raises(Dns):
+    with pytest.raises(DnsFailure):
         await SystemResolver().addresses("a" * 64 + ".invalid")

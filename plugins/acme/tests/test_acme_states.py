@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, Verdict
 from greatseal.api.issuance import Profile
-from greatseal.api.problems import Problem
+from greatseal.api.problems import IncorrectResponse, Problem
 from greatseal.jose.jwk import thumbprint
 from greatseal.testing import FakeClock
 from greatseal.testing.store import open_test_database

@@ -6,7 +6,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from greatseal.api.acme import VALID, Attempt, Identifier, IncorrectResponse
+from greatseal.api.acme import VALID, Attempt, Identifier
+from greatseal.api.problems import IncorrectResponse
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import attempt_for
 from greatseal_http_01.http_01 import Http01

@@ -8,7 +8,7 @@ from greatseal.testing.distributions import install
 
 SHAKY = """
 from greatseal import hookimpl
-from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
+from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.api.clients import ClientAuthMethod, ClientMatch, ClientResolver
 from greatseal.api.directory import Directory, Tier
 from greatseal.api.identity import Authenticator, LoginOptions, NotMine, Password
@@ -16,9 +16,9 @@ from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck
 
 WHERE = "https://ldap7.internal.example:636/secret"
 DOWN = {
-    "connection": Connection(f"{WHERE}: connection refused"),
-    "dns": Dns(f"{WHERE}: NXDOMAIN"),
-    "tls": Tls(f"{WHERE}: bad certificate"),
+    "connection": Unreachable(f"{WHERE}: connection refused"),
+    "dns": DnsFailure(f"{WHERE}: NXDOMAIN"),
+    "tls": TlsFailure(f"{WHERE}: bad certificate"),
     "answer": IncorrectResponse(f"{WHERE}: status 500"),
     "refused": ConnectionRefusedError(111, f"Connection refused by {WHERE}"),
     "silent": TimeoutError(WHERE),

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from greatseal.api.acme import Dns
-from greatseal.api.problems import Internal
+from greatseal.api.problems import DnsFailure, Internal
 from greatseal.api.services import Resolver
 from greatseal.testing.dns import Answer, ScriptedDns, scripted_dns
 from greatseal_resolver import resolver as module
@@ -54,7 +53,7 @@ async def test_one_family_is_enough_when_the_other_fails(dns: ScriptedDns, resol
 
 
 async def test_a_name_that_does_not_exist_is_a_problem(dns: ScriptedDns, resolver: DnsResolver) -> None:
-    with pytest.raises(Dns, match=rf"^A gone\.example: NXDOMAIN from 127\.0\.0\.1 port {dns.port}$"):
+    with pytest.raises(DnsFailure, match=rf"^A gone\.example: NXDOMAIN from 127\.0\.0\.1 port {dns.port}$"):
         await resolver.addresses("gone.example")
 
 
@@ -62,7 +61,7 @@ async def test_a_name_without_addresses_is_a_problem(dns: ScriptedDns, resolver:
     dns.records("a.example", "A")
     dns.records("a.example", "AAAA")
 
-    with pytest.raises(Dns, match=r"^a\.example has neither A nor AAAA records$"):
+    with pytest.raises(DnsFailure, match=r"^a\.example has neither A nor AAAA records$"):
         await resolver.addresses("a.example")
 
 
@@ -133,7 +132,7 @@ async def test_ca_202_a_bad_resolver_address_is_our_fault(resolver: DnsResolver)
 
 
 async def test_a_closed_resolver_is_named(resolver: DnsResolver, quick: None) -> None:
-    with pytest.raises(Dns, match=r"^TXT t\.example: .* from 127\.0\.0\.1 port 1 "):
+    with pytest.raises(DnsFailure, match=r"^TXT t\.example: .* from 127\.0\.0\.1 port 1 "):
         await resolver.txt("t.example", server="127.0.0.1:1")
 
 
@@ -142,7 +141,7 @@ async def test_s127_a_chain_of_twenty_aliases_is_refused_and_a_short_one_followe
     dns.script("long.example", "TXT", Answer(alias=tuple(f"n{n}.example" for n in range(20)), values=('"found"',)))
 
     assert await resolver.txt("short.example") == ["found"]
-    with pytest.raises(Dns, match=r"^TXT long\.example: ChainTooLong"):
+    with pytest.raises(DnsFailure, match=r"^TXT long\.example: ChainTooLong"):
         await resolver.txt("long.example")
 
 
@@ -151,7 +150,7 @@ async def test_s127_two_hundred_records_are_read_and_more_refused(dns: ScriptedD
     dns.script("flood.example", "TXT", Answer(values=tuple(f'"value {n}"' for n in range(201)), truncated=True))
 
     assert len(await resolver.txt("full.example")) == 200
-    with pytest.raises(Dns, match="201 records"):
+    with pytest.raises(DnsFailure, match="201 records"):
         await resolver.txt("flood.example")
 
 
@@ -159,16 +158,16 @@ async def test_s128_servfail_is_an_error_with_question_resolver_and_rcode(dns: S
     dns.script("t.example", "TXT", Answer(rcode="SERVFAIL"))
     dns.script("t.example", "CAA", Answer(rcode="SERVFAIL"))
 
-    with pytest.raises(Dns, match=rf"^TXT t\.example: SERVFAIL from 127\.0\.0\.1 port {dns.port}$"):
+    with pytest.raises(DnsFailure, match=rf"^TXT t\.example: SERVFAIL from 127\.0\.0\.1 port {dns.port}$"):
         await resolver.txt("t.example")
-    with pytest.raises(Dns):  # fail closed: not "no CAA records"
+    with pytest.raises(DnsFailure):  # fail closed: not "no CAA records"
         await resolver.caa("t.example")
 
 
 async def test_s128_silence_is_an_error(dns: ScriptedDns, resolver: DnsResolver, quick: None) -> None:
     dns.script("t.example", "TXT", Answer(lost=True))
 
-    with pytest.raises(Dns, match=r"^TXT t\.example: no answer from"):
+    with pytest.raises(DnsFailure, match=r"^TXT t\.example: no answer from"):
         await resolver.txt("t.example")
 
 
@@ -184,7 +183,7 @@ async def test_s128_an_answer_that_is_not_ours_is_ignored(
     dns: ScriptedDns, resolver: DnsResolver, quick: None, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
     dns.script("t.example", "TXT", answer)
-    with pytest.raises(Dns, match=r"^TXT t\.example: no answer from"):
+    with pytest.raises(DnsFailure, match=r"^TXT t\.example: no answer from"):
         await resolver.txt("t.example")
 
     monkeypatch.setattr(module, "LIFETIME_SECONDS", 30.0)
@@ -195,13 +194,13 @@ async def test_s128_an_answer_that_is_not_ours_is_ignored(
 async def test_s128_nxdomain_with_an_answer_is_an_error(dns: ScriptedDns, resolver: DnsResolver) -> None:
     dns.script("t.example", "TXT", Answer(rcode="NXDOMAIN", values=('"forged"',)))
 
-    with pytest.raises(Dns, match=r"^TXT t\.example: .*NXDOMAIN but an answer was found"):
+    with pytest.raises(DnsFailure, match=r"^TXT t\.example: .*NXDOMAIN but an answer was found"):
         await resolver.txt("t.example")
 
 
 @pytest.mark.parametrize("name", ["a..example", f"{'a' * 64}.example", "a." * 128 + "example"])
 async def test_a_name_that_dns_cannot_carry_is_a_problem(resolver: DnsResolver, name: str) -> None:
-    with pytest.raises(Dns, match="not a domain name"):
+    with pytest.raises(DnsFailure, match="not a domain name"):
         await resolver.txt(name)
 
 
@@ -218,7 +217,7 @@ async def test_ca_223_dns_over_tls_is_used_and_the_name_is_checked(tmp_path: Pat
 
         assert await DnsResolver(known, HostsSettings()).txt("t.example") == ["private"]
         assert [question.transport for question in server.questions] == ["tls"]
-        with pytest.raises(Dns, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(DnsFailure, match="CERTIFICATE_VERIFY_FAILED"):
             await DnsResolver(other, HostsSettings()).txt("t.example")
 
 
@@ -227,5 +226,5 @@ async def test_ca_233_a_machine_without_resolver_says_what_to_set(monkeypatch: p
         raise LookupError("the system names no resolver; set [server] dns_resolver_addr")
 
     monkeypatch.setattr(module, "system_servers", none)
-    with pytest.raises(Dns, match=r"set \[server\] dns_resolver_addr"):
+    with pytest.raises(DnsFailure, match=r"set \[server\] dns_resolver_addr"):
         await DnsResolver(DnsSettings(), HostsSettings()).txt("t.example")

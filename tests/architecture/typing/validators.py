@@ -19,13 +19,12 @@ from greatseal.api.acme import (
     Challenge,
     ChallengeValidator,
     Identifier,
-    IncorrectResponse,
     RejectedIdentifier,
     Verdict,
 )
 from greatseal.api.http import Call, Reply
 from greatseal.api.issuance import Finalization, FinalizeCheck
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, IncorrectResponse
 from greatseal.api.services import ACCOUNTS, CHALLENGES, RESOLVER, Resolver
 from greatseal.api.store import Tx, operation
 from greatseal.host import Clock, Host

@@ -7,9 +7,9 @@ import msgspec
 from cryptography import x509
 
 from greatseal import der, hookimpl
-from greatseal.api.acme import VALID, Attempt, Challenge, ChallengeValidator, IncorrectResponse, RejectedIdentifier, Verdict
+from greatseal.api.acme import VALID, Attempt, Challenge, ChallengeValidator, RejectedIdentifier, Verdict
 from greatseal.api.issuance import IdentifierType
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, IncorrectResponse
 from greatseal.api.store import Tx
 
 # RFC 4043 s2: id-on-permanentIdentifier

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from greatseal.api.problems import Outbound, Problem
+from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 
 
@@ -97,8 +97,9 @@ WAIT: Literal[Verdict.WAIT] = Verdict.WAIT
 
 
 class ChallengeValidator(ABC):
-    """One challenge type. The kernel adds deadline and error translation around it: an OSError becomes :class:`Connection`,
-    running out of ``deadline`` too, an unexpected exception :class:`~greatseal.api.problems.Internal`."""
+    """One challenge type. The kernel adds deadline and error translation around it: an OSError becomes
+    :class:`~greatseal.api.problems.Unreachable`, running out of ``deadline`` too, an unexpected exception
+    :class:`~greatseal.api.problems.Internal`."""
 
     type: ClassVar[str]
     """The registered name, for example ``http-01``."""
@@ -201,30 +202,6 @@ class AccountBinding(ABC):
     @abstractmethod
     def bind(self, tx: Tx, request: BindingRequest) -> Binding:
         """In the transaction that makes the account; consumes what is single use. Raises Refuse with a Problem and its events."""
-
-
-class IncorrectResponse(Outbound):
-    """The answer of the validation target is not the one expected."""
-
-    status, error, type = 400, "incorrect_response", "incorrectResponse"
-
-
-class Connection(Outbound):
-    """The validation target could not be reached."""
-
-    status, error, type = 400, "connection", "connection"
-
-
-class Dns(Outbound):
-    """A DNS question got no usable answer."""
-
-    status, error, type = 400, "dns", "dns"
-
-
-class Tls(Outbound):
-    """The TLS handshake with the validation target failed."""
-
-    status, error, type = 400, "tls", "tls"
 
 
 class Unauthorized(Problem):

@@ -270,7 +270,10 @@ class Route(msgspec.Struct, frozen=True):
 
     The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}``. Percent-encoding is taken
     off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly that. A GET route
-    answers HEAD too, unless HEAD has a route; routes of style ``acme`` answer CORS preflights.
+    answers HEAD too, unless HEAD has a route.
+
+    With ``cors`` scripts of any web page may call it and read every header of the answer; browsers send no cookies along. So it is for what
+    is public or proven by what the script itself sends, never for routes that a cookie opens.
 
     ``owner`` is for a call about what one node keeps, such as a code: see :mod:`greatseal.api.nodes`. Planned: a service is one node as
     yet, and nobody asks it.
@@ -286,6 +289,7 @@ class Route(msgspec.Struct, frozen=True):
     """Media types of a body, checked when it is read and only where there is one; empty: any."""
     summary: str = ""
     owner: Owner | None = None
+    cors: bool = False
 
 
 class AuthScheme(ABC):

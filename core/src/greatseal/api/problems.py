@@ -127,6 +127,30 @@ class Outbound(Problem):
         return Unavailable(BACKEND_DOWN, cause=f"{type(self).__name__}: {self.detail}")
 
 
+class IncorrectResponse(Outbound):
+    """The answer of the server is not the one expected."""
+
+    status, error, type = 400, "incorrect_response", "incorrectResponse"
+
+
+class Unreachable(Outbound):
+    """The server could not be reached, or not in time."""
+
+    status, error, type = 400, "connection", "connection"
+
+
+class DnsFailure(Outbound):
+    """A DNS question got no usable answer."""
+
+    status, error, type = 400, "dns", "dns"
+
+
+class TlsFailure(Outbound):
+    """The TLS handshake with the server failed."""
+
+    status, error, type = 400, "tls", "tls"
+
+
 BACKEND_DOWN = "a service that is needed for this cannot be reached now; try again soon"
 
 

@@ -51,7 +51,7 @@ class CaaRecord(Protocol):
 class Resolver(Protocol):
     """DNS, from `[resolver] hosts` first. ``server`` asks one resolver (``address[:port]``) instead of the configured one.
 
-    Every method raises :class:`greatseal.api.acme.Dns` with question, resolver and rcode when there is no usable answer, and
+    Every method raises :class:`greatseal.api.problems.DnsFailure` with question, resolver and rcode when there is no usable answer, and
     Internal for a resolver address that turned out bad. A name without such records is an empty list; NXDOMAIN raises
     ``Dns`` for addresses and TXT, and is an empty list for CAA.
     """

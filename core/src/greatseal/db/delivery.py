@@ -12,7 +12,7 @@ from greatseal.db.transaction import Writing
 OnChanged = Callable[[Sequence[tuple[str, str]]], None]
 
 
-class Call:
+class Write:
     """A transaction function on its way, and then its outcome."""
 
     __slots__ = ("args", "error", "fn", "future", "kwargs", "result", "settled", "tx")
@@ -51,7 +51,7 @@ class Delivery:
         self._on_changed = on_changed
         self._log = log
 
-    def deliver(self, calls: Sequence[Call]) -> None:
+    def deliver(self, calls: Sequence[Write]) -> None:
         committed = [call.tx for call in calls if call.tx is not None]
         self.tell(committed)
         for call in calls:

@@ -19,7 +19,7 @@ from greatseal.api.problems import Unavailable
 from greatseal.api.store import is_scan
 from greatseal.db.config import DatabaseConfig, StoreProblem, unreadable
 from greatseal.db.database import DatabaseImpl
-from greatseal.db.delivery import Call, Delivery, OnChanged
+from greatseal.db.delivery import Delivery, OnChanged, Write
 from greatseal.db.migrate import version_table
 from greatseal.db.pipeline import Connection
 from greatseal.db.serializable import Sessions
@@ -60,7 +60,7 @@ class PostgresDatabase(DatabaseImpl):
         super().__init__(config, node_id)
         self._sessions = sessions
         self._delivery = delivery
-        self._brief: deque[Call] = deque()
+        self._brief: deque[Write] = deque()
         self._draining = False
         self._free = asyncio.Semaphore(config.max_connections)
         self._waiting = 0
@@ -70,7 +70,7 @@ class PostgresDatabase(DatabaseImpl):
 
     async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self._check_stopping()
-        call = Call(fn, args, kwargs, asyncio.get_running_loop().create_future())
+        call = Write(fn, args, kwargs, asyncio.get_running_loop().create_future())
         if is_scan(fn) or self._sessions.is_long(fn):
             self._start(self._work([call]))
             return await call.future
@@ -98,19 +98,19 @@ class PostgresDatabase(DatabaseImpl):
             await self._work(group)
         self._draining = False
 
-    def _next_group(self) -> list[Call]:
-        group: list[Call] = []
+    def _next_group(self) -> list[Write]:
+        group: list[Write] = []
         while self._brief and len(group) < GROUP:
             call = self._brief.popleft()
             if not call.future.done():
                 group.append(call)
         return group
 
-    def _give_up(self, call: Call) -> None:
+    def _give_up(self, call: Write) -> None:
         if call in self._brief and not call.future.done():
             call.future.set_exception(_too_slow())
 
-    async def _work(self, calls: list[Call]) -> None:
+    async def _work(self, calls: list[Write]) -> None:
         try:
             async with self._slot():
                 await self._in_thread(self._sessions.write, calls)

@@ -12,7 +12,7 @@ from psycopg import errors
 from greatseal import faults
 from greatseal.api.problems import Unavailable, Uncertain
 from greatseal.api.store import Refuse
-from greatseal.db.delivery import Call, code_of
+from greatseal.db.delivery import Write, code_of
 from greatseal.db.pipeline import Connection, Pipeline
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Reading, Writing
@@ -61,7 +61,7 @@ class Sessions:
 
         return self._repeated(work)
 
-    def write(self, calls: Sequence[Call]) -> None:
+    def write(self, calls: Sequence[Write]) -> None:
         """Run them and commit, in one transaction unless something is in the way. Every call has an outcome then."""
         try:
             for call in calls if len(calls) == 1 else self._together(calls):
@@ -76,7 +76,7 @@ class Sessions:
         while self._resting:
             self._resting.pop().close()
 
-    def _together(self, calls: Sequence[Call]) -> Sequence[Call]:
+    def _together(self, calls: Sequence[Write]) -> Sequence[Write]:
         """One transaction; those that have to be tried alone after it."""
         pipeline, _ = self._take()
         try:
@@ -88,7 +88,7 @@ class Sessions:
         finally:
             self._give_back(pipeline)
 
-    def _alone(self, call: Call) -> None:
+    def _alone(self, call: Write) -> None:
         """Raises Unavailable when nothing can be written now."""
         try:
             self._repeated(lambda pipeline: self._transact(pipeline, [call]))
@@ -98,9 +98,9 @@ class Sessions:
             if isinstance(error, Unavailable) and not isinstance(error, Uncertain):
                 raise
 
-    def _transact(self, pipeline: Pipeline, calls: Sequence[Call]) -> list[Call]:
+    def _transact(self, pipeline: Pipeline, calls: Sequence[Write]) -> list[Write]:
         """Begin, run, commit. Those of several whose statements failed, which another transaction may be the cause of."""
-        failed: list[Call] = []
+        failed: list[Write] = []
         with serializable(pipeline):
             for number, call in enumerate(calls):
                 if number:
@@ -117,7 +117,7 @@ class Sessions:
             call.settled = call not in failed
         return failed
 
-    def _run(self, pipeline: Pipeline, call: Call) -> None:
+    def _run(self, pipeline: Pipeline, call: Write) -> None:
         """Run the function in its savepoint. Raises what the database said."""
         began = time.monotonic()
         tx = self._writing(pipeline)

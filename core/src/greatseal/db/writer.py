@@ -24,7 +24,7 @@ import structlog
 from greatseal import faults
 from greatseal.api.problems import Unavailable
 from greatseal.api.store import Refuse, is_scan
-from greatseal.db.delivery import Call, Delivery, code_of
+from greatseal.db.delivery import Delivery, Write, code_of
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Writing
 from greatseal.host import Clock
@@ -72,7 +72,7 @@ class Writer:
         self._node_id = node_id
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[Write] = deque()
         self._at_work = False
         """Something was handed to the thread, or is about to be. Only the event loop looks at it."""
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -93,7 +93,7 @@ class Writer:
             raise Unavailable("the service stops")
         if len(self._waiting) >= WAITING:
             raise Unavailable("too many writes are waiting", retry_after=1)
-        call = Call(fn, args, kwargs, self._loop.create_future())
+        call = Write(fn, args, kwargs, self._loop.create_future())
         self._waiting.append(call)
         if not self._at_work:
             self._at_work = True
@@ -122,16 +122,16 @@ class Writer:
         self._waiting.extendleft(reversed(group[here or len(group) :]))
         self._jobs.put(partial(self._end, group[:here]) if here else partial(self._write, group))
 
-    def _next_group(self) -> list[Call]:
+    def _next_group(self) -> list[Write]:
         """What waits, as far as somebody still wants it and a group can hold it."""
-        group: list[Call] = []
+        group: list[Write] = []
         while self._waiting and len(group) < GROUP:
             call = self._waiting.popleft()
             if not call.future.cancelled():
                 group.append(call)
         return group
 
-    def _run_here(self, group: list[Call]) -> int:
+    def _run_here(self, group: list[Write]) -> int:
         """Begin the transaction on the event loop and run what is brief; how many functions that were. With none it is not begun."""
         connection = self._connection
         if connection is None or not self._lock.taken_at_once():
@@ -152,10 +152,10 @@ class Writer:
             return 0
         return len(group)
 
-    def _is_long(self, call: Call) -> bool:
+    def _is_long(self, call: Write) -> bool:
         return is_scan(call.fn) or code_of(call.fn) in self._long
 
-    def _delivered(self, group: list[Call]) -> None:
+    def _delivered(self, group: list[Write]) -> None:
         self._delivery.deliver(group)
         self._last = self._loop.time()
         if self._idle is None and not self._stopping:
@@ -176,7 +176,7 @@ class Writer:
             job()
         self._disconnect()
 
-    def _end(self, group: list[Call]) -> None:
+    def _end(self, group: list[Write]) -> None:
         """In the thread: commit what the event loop began and ran."""
         try:
             try:
@@ -189,7 +189,7 @@ class Writer:
             self._fail(group, error)
         self._loop.call_soon_threadsafe(self._delivered, group)
 
-    def _write(self, group: list[Call]) -> None:
+    def _write(self, group: list[Write]) -> None:
         """In the thread: write all of it together. Whatever happens, every call has an outcome then."""
         try:
             with self._lock.held():
@@ -199,20 +199,20 @@ class Writer:
             self._fail(group, error)
         self._loop.call_soon_threadsafe(self._delivered, group)
 
-    def _each_alone(self, group: list[Call]) -> None:
+    def _each_alone(self, group: list[Write]) -> None:
         """SQLite gave the group up: one of it may be the cause."""
         if len(group) > 1:
             for call in group:
                 self._commit([call])
 
-    def _fail(self, group: list[Call], error: Exception) -> None:
+    def _fail(self, group: list[Write], error: Exception) -> None:
         self._log.exception("the database cannot be written")
         for call in group:
             if not call.settled:
                 call.fail(unavailable(error))
         self._disconnect()
 
-    def _commit(self, calls: list[Call]) -> bool:
+    def _commit(self, calls: list[Write]) -> bool:
         """One transaction, in the thread. False: it was rolled back and every call carries an error. Raises when none could begin."""
         connection = self._connection or self._reconnect()
         connection.execute(f"PRAGMA busy_timeout={BUSY}")
@@ -227,7 +227,7 @@ class Writer:
             return False
         return self._committed(connection, calls)
 
-    def _committed(self, connection: sqlite3.Connection, calls: list[Call]) -> bool:
+    def _committed(self, connection: sqlite3.Connection, calls: list[Write]) -> bool:
         """Whether the COMMIT went through; otherwise all is rolled back."""
         try:
             faults.point("db.commit")
@@ -240,7 +240,7 @@ class Writer:
             call.settled = True
         return True
 
-    def _attempt(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
+    def _attempt(self, connection: sqlite3.Connection, call: Write, *, alone: bool) -> None:
         """Run the function so that its failure is its own: in a savepoint, unless it has the transaction to itself."""
         began = monotonic()
         if not alone:
@@ -257,7 +257,7 @@ class Writer:
         elif self._long:
             self._long.discard(code_of(call.fn))
 
-    def _run(self, connection: sqlite3.Connection, call: Call, *, alone: bool) -> None:
+    def _run(self, connection: sqlite3.Connection, call: Write, *, alone: bool) -> None:
         tx = Writing(connection.execute, self._statements, self._clock.now(), self._node_id)
         try:
             result = tx.perform(call.fn, call.args, call.kwargs)
@@ -319,7 +319,7 @@ class FileLock:
         os.close(self._file)
 
 
-def give_up(connection: sqlite3.Connection, calls: Sequence[Call], error: Exception) -> None:
+def give_up(connection: sqlite3.Connection, calls: Sequence[Write], error: Exception) -> None:
     """The transaction failed: nothing of it stays, and every call carries the error."""
     for call in calls:
         call.fail(outcome(error))

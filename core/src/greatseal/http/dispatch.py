@@ -20,14 +20,13 @@ from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, Outboun
 from greatseal.http.call import ForwardedCall, HttpCall, RoutedCall, Surroundings
 from greatseal.http.connection import TrustedProxies, peer_of
 from greatseal.http.owners import NotMine, Owners
-from greatseal.http.render import render, style_of
+from greatseal.http.render import render
 from greatseal.http.routing import Match, PathTable, check_routes
 from greatseal.http.wire import WireResponse, head_of
 from greatseal.kernel.logs import REQUEST_ID, brief, printable
 
 __all__ = ["Dispatcher", "check_routes"]
 
-_CORS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", "Link, Replay-Nonce, Location, Retry-After"))
 _PREFLIGHT_SECONDS = 86_400
 _NAMES_TARGETS = frozenset({"acme", "acme-admin"})
 """Styles whose callers choose what is asked: they are told how it went. Anybody else would be told of our own network."""
@@ -75,8 +74,11 @@ class Dispatcher:
         self._ids = count()
         self._id_start = os.urandom(4).hex()
         self._table: PathTable[_Endpoint] = PathTable()
+        self._areas: dict[str, Route] = {}
         for route in routes:
             self._table.add(route.method, route.path, self._endpoint(route, schemes))
+            if route.style in _NAMES_TARGETS:
+                self._areas.setdefault(_area(route.path), route)
         for route in routes:
             self._add_implied(route, routes, schemes)
 
@@ -87,14 +89,14 @@ class Dispatcher:
         match, target = self._find(method, target)
         endpoint = match.value
         if endpoint is None:
-            style, name = _unmatched_route(match, target.partition("?")[0])
+            style, name, cors = self._unmatched_route(match, target.partition("?")[0])
             reply = render(_unmatched(match), style)
         else:
-            style, name = endpoint.route.style, endpoint.route.path
+            style, name, cors = endpoint.route.style, endpoint.route.path, endpoint.route.cors
             call = HttpCall(endpoint.route, request, match.parameters, target, self._surroundings)
             reply = await self._answer(endpoint, call, outcome)
-        if style == "acme" and "Origin" in request.headers:
-            reply = reply.with_headers(*_CORS)
+        if cors and "Origin" in request.headers:
+            reply = _readable(reply)
         response = self._response(reply, style, outcome)
         self._log_line(request, name, response.status, outcome)
         return response
@@ -184,13 +186,21 @@ class Dispatcher:
         return _Endpoint(route, schemes.get(type(route.auth)), self._owners is not None and route.owner is not None)
 
     def _add_implied(self, route: Route, routes: Sequence[Route], schemes: Mapping[type[Rule], AuthScheme]) -> None:
-        """HEAD where there is GET; the preflight of browsers for the ACME protocol (RFC 8555 s6.1), never for cookie endpoints."""
+        """HEAD where there is GET; the preflight of browsers where scripts may call."""
         if route.method == "GET":
             self._table.add("HEAD", route.path, self._endpoint(route, schemes))
-        if route.style == "acme":
-            methods = sorted({one.method for one in routes if one.path == route.path and one.style == "acme"})
-            preflight = Route("OPTIONS", route.path, _preflight(", ".join(methods)), style="acme")
+        if route.cors:
+            methods = sorted({one.method for one in routes if one.path == route.path and one.cors})
+            preflight = Route("OPTIONS", route.path, _preflight(", ".join(methods)), style=route.style, cors=True)
             self._table.add("OPTIONS", route.path, self._endpoint(preflight, {}))
+
+    def _unmatched_route(self, match: Match[_Endpoint], path: str) -> tuple[Style, str, bool]:
+        """Style, name for the log, and whether scripts may read it, of what no handler answers: those of the path's routes, or of the
+        protocol that has problem documents for errors under the first segment of the path."""
+        for endpoint in match.allowed.values():
+            return endpoint.route.style, endpoint.route.path, endpoint.route.cors
+        near, name = self._areas.get(_area(path)), f"unmatched {printable(path[:_LOGGED_PATH])}"
+        return ("api", name, False) if near is None else (near.style, name, near.cors)
 
 
 class _Outcome:
@@ -234,12 +244,23 @@ def _checked(reply: object, route: Route) -> Reply:
     raise TypeError(f"the handler of {route.method} {route.path} returned {type(reply).__name__}, not a Reply")
 
 
+def _area(path: str) -> str:
+    """The first segment."""
+    return path.split("/", 2)[1] if path.startswith("/") else ""
+
+
+def _readable(reply: Reply) -> Reply:
+    """The answer with all its headers for a script of any page."""
+    names = ", ".join(dict.fromkeys(name for name, _ in reply.headers))
+    return reply.with_headers(("Access-Control-Allow-Origin", "*"), *([("Access-Control-Expose-Headers", names)] if names else []))
+
+
 def _preflight(methods: str) -> Callable[[Any], Awaitable[Reply]]:
     reply = Reply(
         status=204,
         headers=(
             ("Access-Control-Allow-Methods", methods),
-            ("Access-Control-Allow-Headers", "Content-Type"),
+            ("Access-Control-Allow-Headers", "*, Authorization"),  # which the star leaves out
             ("Access-Control-Max-Age", str(_PREFLIGHT_SECONDS)),
         ),
     )
@@ -267,10 +288,3 @@ def _unmatched(match: Match[_Endpoint]) -> Problem:
         allowed = ", ".join(sorted(match.allowed))
         return MethodNotAllowed(f"this URL takes {allowed}", headers={"Allow": allowed})
     return NotFound("there is nothing under this URL")
-
-
-def _unmatched_route(match: Match[_Endpoint], path: str) -> tuple[Style, str]:
-    """Style and name for the log of what no handler answers: those of the path's routes, or of the path."""
-    for endpoint in match.allowed.values():
-        return endpoint.route.style, endpoint.route.path
-    return style_of(path), f"unmatched {printable(path[:_LOGGED_PATH])}"

@@ -12,8 +12,6 @@ from greatseal.api.problems import Problem
 from greatseal.http.page import CONTENT_SECURITY_POLICY, error_page
 
 ACME_ERROR = "urn:ietf:params:acme:error:"
-PROBLEM_PREFIXES = ("/acme", "/ca", "/admin")
-"""Under these an unknown path is answered with a problem document."""
 
 # RFC 6749 s5.2: error_description is %x20-21 / %x23-5B / %x5D-7E.
 _NOT_DESCRIPTION = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
@@ -33,11 +31,6 @@ def render(problem: Problem, style: Style) -> Reply:
     if style == "page":
         headers = (*headers, ("Content-Security-Policy", CONTENT_SECURITY_POLICY))
     return Reply(status=problem.status, body=body, content_type=content_type, headers=headers)
-
-
-def style_of(path: str) -> Style:
-    """The style of an answer where no route tells it."""
-    return "acme" if any(path == prefix or path.startswith(f"{prefix}/") for prefix in PROBLEM_PREFIXES) else "api"
 
 
 def _error_object(problem: Problem, style: Style) -> dict[str, Any]:

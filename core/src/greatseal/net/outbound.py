@@ -4,9 +4,9 @@ A name is resolved by the resolver that the caller gives, every address that cam
 checked address: nothing is resolved twice, so a name that changes its mind (DNS rebinding) has nothing to gain. No proxy environment,
 no cookies, no decompression, no kept connections.
 
-Failures are problems of validation, ready for the person who has to mend the target: :class:`Blocked` and
-:class:`~greatseal.api.acme.IncorrectResponse` for what the policy refuses, :class:`~greatseal.api.acme.Connection` for TCP, HTTP and time,
-:class:`~greatseal.api.acme.Tls` for a handshake, and whatever the resolver raises.
+Failures are ready for the person who has to mend the target: :class:`Blocked` and :class:`~greatseal.api.problems.IncorrectResponse` for
+what the policy refuses, :class:`~greatseal.api.problems.Unreachable` for TCP, HTTP and time, :class:`~greatseal.api.problems.TlsFailure`
+for a handshake, and whatever the resolver raises.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from greatseal import __version__
-from greatseal.api.acme import Connection, Dns, IncorrectResponse, Tls
+from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.net.addresses import PUBLIC, AddressPolicy
 from greatseal.net.exchange import Answer, Exchange, request
 from greatseal.net.text import excerpt
@@ -160,9 +160,9 @@ async def open_connection(
     except TimeoutError as error:
         raise (trail.timed_out() if limit.expired() else trail.broken(error)) from error
     except ssl.SSLError as error:
-        raise Tls(f"{trail}: {_reason(error)}") from error
+        raise TlsFailure(f"{trail}: {_reason(error)}") from error
     except EOFError as error:
-        raise Connection(f"{trail}: closed before the answer was complete") from error
+        raise Unreachable(f"{trail}: closed before the answer was complete") from error
     except OSError as error:
         raise trail.broken(error) from error
 
@@ -179,13 +179,13 @@ class _Trail:
     def __str__(self) -> str:
         return f"{self.what} at {self.address}" if self.address else self.what
 
-    def broken(self, error: Exception) -> Connection:
-        return Connection(f"{self}: {_reason(error)}")
+    def broken(self, error: Exception) -> Unreachable:
+        return Unreachable(f"{self}: {_reason(error)}")
 
-    def timed_out(self) -> Dns | Connection:
+    def timed_out(self) -> DnsFailure | Unreachable:
         if self.resolving:
-            return Dns(f"{self.what}: no answer for the addresses of {self.resolving} within {self.seconds:g} s")
-        return Connection(f"{self}: not finished within {self.seconds:g} s")
+            return DnsFailure(f"{self.what}: no answer for the addresses of {self.resolving} within {self.seconds:g} s")
+        return Unreachable(f"{self}: not finished within {self.seconds:g} s")
 
     def shares(self, addresses: Sequence[str]) -> Iterator[tuple[str, float | None]]:
         """Each address with the seconds that its connect may take, so that a silent one does not eat the time of the others."""
@@ -251,7 +251,7 @@ async def _checked_addresses(host: str, resolver: NameResolver, policy: AddressP
         if reason is not None:
             raise Blocked(f"{trail}: {host} has the address {address}, which is not public: {reason}")
     if not addresses:
-        raise Dns(f"{trail}: {host} has no address")
+        raise DnsFailure(f"{trail}: {host} has no address")
     return addresses[:TRIED_ADDRESSES]
 
 
@@ -278,7 +278,7 @@ async def _begun(target: URL, addresses: Sequence[str], tls: ssl.SSLContext | bo
                 return await Exchange.begun(address, target, tls)
         except OSError as error:
             failed.append(f"{address}: {_reason(error)}")
-    raise Connection(f"{trail}: {'; '.join(failed)}")
+    raise Unreachable(f"{trail}: {'; '.join(failed)}")
 
 
 async def _read(answer: Answer, max_body: int, trail: _Trail) -> bytes:
@@ -315,7 +315,7 @@ async def _connect(
         except BaseException:
             connected.close()
             raise
-    raise Connection(f"{trail}: {'; '.join(failed)}")
+    raise Unreachable(f"{trail}: {'; '.join(failed)}")
 
 
 async def _streams(

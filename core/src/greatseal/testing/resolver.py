@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from greatseal.api.acme import Dns
+from greatseal.api.problems import DnsFailure
 from greatseal.api.services import CaaRecord
 
 __all__ = ["FakeResolver"]
@@ -41,7 +41,7 @@ class FakeResolver:
         if found is None and self.loopback:
             return ["127.0.0.1"]
         if not found:
-            raise Dns(f"A {name}: {'NXDOMAIN' if found is None else 'no address'} from the test's resolver")
+            raise DnsFailure(f"A {name}: {'NXDOMAIN' if found is None else 'no address'} from the test's resolver")
         return found
 
     async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:  # noqa: ARG002
@@ -57,7 +57,7 @@ class FakeResolver:
     def _existing(self, kind: str, name: str) -> Sequence[Any]:
         found = self._found(kind, name)
         if found is None:
-            raise Dns(f"{kind} {name}: NXDOMAIN from the test's resolver")
+            raise DnsFailure(f"{kind} {name}: NXDOMAIN from the test's resolver")
         return found
 
     def _found(self, kind: str, name: str) -> Sequence[Any] | None:

@@ -1,8 +1,9 @@
 """finger-01: whoever controls a host can make its finger server (RFC 1288) answer a token with the key authorization."""
 
 from greatseal import hookimpl
-from greatseal.api.acme import VALID, Attempt, ChallengeValidator, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Verdict
 from greatseal.api.declarations import Owns
+from greatseal.api.problems import IncorrectResponse
 from greatseal.api.services import RESOLVER, Resolver
 from greatseal.host import Host
 from greatseal.net import AddressPolicy, excerpt, open_connection

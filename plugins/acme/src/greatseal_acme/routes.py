@@ -31,10 +31,10 @@ class Handlers:
     def routes(self) -> list[Route]:
         by_id, by_authz = owner_of_path(self._host, "id"), owner_of_path(self._host, "authorization")
         return [
-            Route("GET", "/acme/directory", self.directory, style="acme", summary="The directory (RFC 8555 s7.1.1)."),
+            Route("GET", "/acme/directory", self.directory, style="acme", cors=True, summary="The directory (RFC 8555 s7.1.1)."),
             _post("/acme/directory", self.directory_as_get, summary="The directory by POST-as-GET."),
-            Route("HEAD", "/acme/new-nonce", self.new_nonce_head, style="acme", summary="A fresh nonce (s7.2)."),
-            Route("GET", "/acme/new-nonce", self.new_nonce, style="acme", summary="A fresh nonce without body (s7.2)."),
+            Route("HEAD", "/acme/new-nonce", self.new_nonce_head, style="acme", cors=True, summary="A fresh nonce (s7.2)."),
+            Route("GET", "/acme/new-nonce", self.new_nonce, style="acme", cors=True, summary="A fresh nonce without body (s7.2)."),
             _post("/acme/new-nonce", self.new_nonce_as_get, summary="A fresh nonce by POST-as-GET."),
             _post("/acme/new-account", self.new_account, Jws("jwk"), summary="Make or find the account of a key (s7.3)."),
             _post("/acme/account/{id}", self.account, summary="Read, update or deactivate the account (s7.3.2, s7.3.6)."),
@@ -43,7 +43,15 @@ class Handlers:
             _post("/acme/order/{id}/finalize", self.finalize, summary="Finalize a ready order with a CSR (s7.4).", owner=by_id),
             _post("/acme/authz/{id}", self.authorization, summary="Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id),
             _post("/acme/chall/{authorization}/{type}", self.challenge, summary="Read or answer a challenge (s7.5.1).", owner=by_authz),
-            Route("GET", "/acme/cert/{id}", self.certificate, style="acme", summary="Download a certificate with its chain.", owner=by_id),
+            Route(
+                "GET",
+                "/acme/cert/{id}",
+                self.certificate,
+                style="acme",
+                cors=True,
+                summary="Download a certificate with its chain.",
+                owner=by_id,
+            ),
             _post("/acme/cert/{id}", self.certificate_as_get, summary="Download a certificate with its chain (s7.4.2).", owner=by_id),
         ]
 
@@ -148,4 +156,4 @@ def reading(call: Call) -> AcmeCaller:
 
 
 def _post(path: str, handler: Any, auth: Jws = Jws("kid"), *, summary: str, owner: Owner | None = None) -> Route:  # noqa: B008  # a frozen value
-    return Route("POST", path, handler, style="acme", auth=auth, content_types=_JOSE, summary=summary, owner=owner)
+    return Route("POST", path, handler, style="acme", cors=True, auth=auth, content_types=_JOSE, summary=summary, owner=owner)

@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 from sqlalchemy import delete, insert, or_, select, update
 
 from greatseal import faults
-from greatseal.api.acme import AccountView, Attempt, Challenge, ChallengeValidator, Connection, IncorrectResponse, Unauthorized, Verdict
+from greatseal.api.acme import AccountView, Attempt, Challenge, ChallengeValidator, Unauthorized, Verdict
 from greatseal.api.moments import SECOND
-from greatseal.api.problems import Internal, Problem
+from greatseal.api.problems import IncorrectResponse, Internal, Problem, Unreachable
 from greatseal.api.store import Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -212,8 +212,8 @@ async def guarded(host: Host, deadline: float | None, work: Awaitable[T]) -> T |
         return problem
     except OSError as error:
         if limit.expired():
-            return Connection(f"the validation did not end within {deadline:g} seconds")
-        return Connection(f"the validation target could not be reached: {error.strerror or type(error).__name__}")
+            return Unreachable(f"the validation did not end within {deadline:g} seconds")
+        return Unreachable(f"the validation target could not be reached: {error.strerror or type(error).__name__}")
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

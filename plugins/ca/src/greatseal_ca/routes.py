@@ -16,7 +16,7 @@ class CaCertificates:
     def routes(self) -> list[Route]:
         """Without an id the default CA is meant."""
         return [
-            Route("GET", f"/ca/{of}{name}.pem", handler, style="acme", summary=f"The {summary} of {whose}, in PEM.")
+            Route("GET", f"/ca/{of}{name}.pem", handler, style="acme", cors=True, summary=f"The {summary} of {whose}, in PEM.")
             for name, handler, summary in (
                 ("root", self._root, "root certificate"),
                 ("chain", self._chain, "issuing certificate and those above it"),

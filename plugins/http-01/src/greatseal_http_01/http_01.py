@@ -3,7 +3,8 @@
 from hmac import compare_digest
 from ipaddress import ip_address
 
-from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Identifier, IncorrectResponse, Verdict
+from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Identifier, Verdict
+from greatseal.api.problems import IncorrectResponse
 from greatseal.net import AddressPolicy, Fetched, NameResolver, excerpt, fetch
 from greatseal_http_01.settings import HttpValidation
 

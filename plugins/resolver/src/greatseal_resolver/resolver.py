@@ -14,8 +14,7 @@ import dns.nameserver
 import dns.resolver
 import msgspec
 
-from greatseal.api.acme import Dns
-from greatseal.api.problems import Internal
+from greatseal.api.problems import DnsFailure, Internal
 from greatseal_resolver.names import LOOPBACK, canonical, is_localhost, parse_name
 from greatseal_resolver.nameservers import PLAIN_PORT, TLS_PORT, TlsNameserver, parse_server, system_servers, tls_context
 from greatseal_resolver.settings import DnsSettings, HostsSettings
@@ -47,7 +46,7 @@ class DnsResolver:
         return tls_context()
 
     async def addresses(self, name: str) -> Sequence[str]:
-        """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. Empty is a Dns problem."""
+        """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. Empty is a DnsFailure."""
         if _is_literal(name):
             return [name]
         key = canonical(name)
@@ -62,7 +61,7 @@ class DnsResolver:
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
-        raise Dns(f"{key} has neither A nor AAAA records")
+        raise DnsFailure(f"{key} has neither A nor AAAA records")
 
     async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:
         """TXT values, the strings of each record joined (RFC 1035 s3.3.14)."""
@@ -84,7 +83,7 @@ class DnsResolver:
         answer = await self._answer(name, kind, server)
         records = list(answer.rrset or ())
         if len(records) > MAX_RECORDS:
-            raise Dns(f"{kind} {canonical(name)}: {len(records)} records; at most {MAX_RECORDS} are read")
+            raise DnsFailure(f"{kind} {canonical(name)}: {len(records)} records; at most {MAX_RECORDS} are read")
         return records
 
     async def validates(self) -> bool:
@@ -98,15 +97,15 @@ class DnsResolver:
         try:
             return await stub.resolve(parse_name(canonical(name)), kind, raise_on_no_answer=False, search=False)
         except ValueError as error:
-            raise Dns(f"{question}: {error}") from error
+            raise DnsFailure(f"{question}: {error}") from error
         except dns.resolver.NXDOMAIN as error:
             raise Nxdomain(f"{question}: NXDOMAIN from {_listed(stub)}") from error
         except dns.resolver.NoNameservers as error:
-            raise Dns(f"{question}: {_tried(error)}") from error
+            raise DnsFailure(f"{question}: {_tried(error)}") from error
         except dns.resolver.LifetimeTimeout as error:
-            raise Dns(f"{question}: no answer from {_listed(stub)} within {LIFETIME_SECONDS:g} s") from error
+            raise DnsFailure(f"{question}: no answer from {_listed(stub)} within {LIFETIME_SECONDS:g} s") from error
         except dns.exception.DNSException as error:
-            raise Dns(f"{question}: {type(error).__name__} from {_listed(stub)}: {error}") from error
+            raise DnsFailure(f"{question}: {type(error).__name__} from {_listed(stub)}: {error}") from error
 
     def _stub(self, question: str, server: str | None) -> dns.asyncresolver.Resolver:
         """A dnspython resolver for the servers that this question goes to."""
@@ -124,7 +123,7 @@ class DnsResolver:
             try:
                 return [self._server(address, None) for address in system_servers()]
             except LookupError as error:
-                raise Dns(f"{question}: {error}") from error
+                raise DnsFailure(f"{question}: {error}") from error
         try:
             address, port = parse_server(given)
         except ValueError as error:
@@ -138,7 +137,7 @@ class DnsResolver:
         return TlsNameserver(address, port or TLS_PORT, tls_name, self.tls)
 
 
-class Nxdomain(Dns):
+class Nxdomain(DnsFailure):
     """The name does not exist."""
 
 
