@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
@@ -80,6 +82,27 @@ def imported(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             assert node.module is not None
             yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def folders_of(package: str) -> dict[str, set[str]]:
+    """The folders of a package, each with those that it imports."""
+    source = packages()[package] / "src" / package
+    found: dict[str, set[str]] = {folder.name: set() for folder in source.iterdir() if (folder / "__init__.py").exists()}
+    for folder, others in found.items():
+        for path in (source / folder).rglob("*.py"):
+            others.update(name.split(".")[1] for name in imported(path) if name.startswith(f"{package}."))
+        others.intersection_update(found.keys() - {folder})
+    return found
+
+
+@pytest.mark.parametrize("package", PLUGINS)
+def test_no_folders_of_a_plugin_import_each_other_in_a_ring(package: str):
+    left = folders_of(package)
+
+    while ends := {folder for folder, others in left.items() if not others & left.keys()}:
+        left = {folder: others for folder, others in left.items() if folder not in ends}
+
+    assert not left, "each of these imports the next of a ring"
 
 
 def test_the_tests_of_a_plugin_use_the_public_api_and_the_testing_kit():

@@ -5,6 +5,7 @@ import json
 import math
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
@@ -32,7 +33,9 @@ RSA = rsa.generate_private_key(65537, 2048)
 @pytest.fixture
 async def host(start_service):
     kernel = (await start_service()).kernel
-    return SimpleNamespace(clock=kernel.clock, db=kernel.store, strikes=kernel.strikes, blocked_keys=kernel.blocked_keys)
+    return SimpleNamespace(
+        clock=kernel.clock, db=kernel.store, strikes=kernel.strikes, blocked_keys=kernel.blocked_keys, issuer=AUDIENCES[0]
+    )
 
 
 class Keyring:
@@ -123,6 +126,15 @@ async def test_s045_s046_s047_claims_that_are_refused(host, name, values):
             await prove(private_key_jwt(host), signed(claims(host, **{name: value})), inline(KEY))
 
         assert caught.value.detail == "the client or its credentials are not known"
+
+
+@pytest.mark.parametrize("audience", [[AUDIENCES[0]], AUDIENCES[1]])
+async def test_a_client_may_be_held_to_the_issuer_alone_as_audience(host, audience):
+    strict = msgspec.structs.replace(inline(KEY), more={"strict_assertion_audience": True})
+
+    with pytest.raises(InvalidClient):
+        await prove(private_key_jwt(host), signed(claims(host, aud=audience)), strict)
+    await prove(private_key_jwt(host), signed(claims(host)), strict)
 
 
 @pytest.mark.parametrize("changes", [{"sub": "c2"}, {"sub": "c1/"}, {"sub": ["c1"]}, {"iss": None}, {"iss": 1}, {"sub": None}])

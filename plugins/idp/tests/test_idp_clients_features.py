@@ -7,7 +7,10 @@ import orjson
 import pytest
 
 from greatseal.api.authorization import Extension
+from greatseal.api.problems import StartProblem
+from greatseal.api.tokens import TokenBinding
 from greatseal_idp import tables as t
+from greatseal_idp.proofs import PROMISED
 
 ADMINS = {"role": [{"name": "administrator", "permissions": ["*"], "groups": ["admins"]}]}
 APP = {
@@ -30,16 +33,37 @@ ASKING = {
 PLAIN = {name: False if value is True else None for name, value in ASKING.items()} | {"profile": "default"}
 
 
+class Feature(Extension[msgspec.Struct]):
+    """Brings one member."""
+
+    name = "feature"
+
+    def __init__(self, field, struct=None):
+        self.fields = struct or msgspec.defstruct("Fields", [(field, bool, False)], frozen=True, kw_only=True)
+
+
+class Word(TokenBinding):
+    """Says that it binds, and does nothing."""
+
+    def __init__(self, confirmation, fields):
+        self.confirmation, self.fields = confirmation, fields
+
+    async def prove(self, request):
+        return None
+
+    async def check(self, call, text, token, value):
+        return ()
+
+
 def bringing(field, value):
-    """An extension that brings one member, with the type of a value that asks for something."""
+    """What brings one member, with the type of a value that asks for something: a binding where it has to be one, else an extension."""
     kind, default = (bool, False) if value is True else (str, None if field != "profile" else "default")
     struct = msgspec.defstruct("Fields", [(field, kind | None, default)], frozen=True, kw_only=True)
 
-    class Feature(Extension[msgspec.Struct]):
-        name = "feature"
-        fields = struct
+    if field in PROMISED:
+        return Word(PROMISED[field], struct)
 
-    return Feature()
+    return Feature(field, struct)
 
 
 @pytest.fixture
@@ -92,8 +116,15 @@ async def test_the_plugin_that_brings_a_member_switches_it_on_and_no_other(open_
     others = [await post(desk, {**APP, name: other}) for name, other in ASKING.items() if name != field]
 
     assert (made.status, made.json[field]) == (201, value)
-    assert (await token(desk, made.json["client_id"])).status == 200
+    assert (await token(desk, made.json["client_id"])).status == (400 if field in PROMISED else 200), "no word of a plugin opens a guard"
     assert {answer.status for answer in others} == {400}
+
+
+@pytest.mark.parametrize("field", PROMISED)
+async def test_a_promise_of_bound_tokens_is_brought_by_the_binding_that_keeps_it_alone(open_idp, parts, field):
+    for component in (Feature(field), Word("other", bringing(field, True).fields)):
+        with pytest.raises(StartProblem, match=f"'{field}' is for the token binding '{PROMISED[field]}', which keeps its promise"):
+            await open_idp(parts(component))
 
 
 @pytest.mark.parametrize("field", [*ASKING, "whatever_else_a_plugin_brought"])

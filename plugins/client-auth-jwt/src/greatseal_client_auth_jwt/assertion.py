@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from greatseal.api.clients import ClientRequest, InvalidClient
+from greatseal.api.clients import Client, ClientRequest, InvalidClient
 from greatseal.host import Host
 from greatseal.jose.compact import BadJws, Jws, parse_compact
 from greatseal.jose.strict import decode_object
@@ -54,17 +54,20 @@ def read(request: ClientRequest, *, mac: bool) -> Assertion | None:
     return Assertion(jws=jws, claims=claims, audiences=request.audiences)
 
 
-async def accept(host: Host, assertion: Assertion) -> None:
-    """Check the claims, after the signature, and consume the jti. Raises InvalidClient."""
+async def accept(host: Host, assertion: Assertion, client: Client) -> None:
+    """Check the claims, after the signature, and consume the jti. Raises InvalidClient.
+
+    A client with ``strict_assertion_audience`` names the issuer alone, as a text (FAPI 2.0 Security Profile s5.3.2.1).
+    """
     now = host.clock.now() // 1_000_000
     claims = assertion.claims
     typ = assertion.jws.header.get("typ")
     if typ is not None and (not isinstance(typ, str) or typ.lower() not in TYPES):
         raise refused(f"typ is {typ!r}")
-    audience = claims.get("aud")
-    if isinstance(audience, list) and len(audience) == 1:
+    audience, strict = claims.get("aud"), client.more.get("strict_assertion_audience") is True
+    if isinstance(audience, list) and len(audience) == 1 and not strict:
         audience = audience[0]
-    if not isinstance(audience, str) or audience not in assertion.audiences:
+    if not isinstance(audience, str) or audience not in ((host.issuer,) if strict else assertion.audiences):
         raise refused("aud is another one, or more than one")
     expires = _moment(claims, "exp")
     if expires is None or not now < expires <= now + LONGEST:

@@ -53,7 +53,7 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
             raise refused("no key of the client made the signature")
         if blocked := await self._host.blocked_keys.find(spki_sha256(used)):
             raise refused(f"the key of the client is blocked ({blocked.reason})")
-        await accept(self._host, credentials)
+        await accept(self._host, credentials, client)
         return ClientMatch(client=client, subject=client.client_id)
 
     async def _keys_of(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
@@ -93,7 +93,7 @@ class ClientSecretJwt(ClientAuthMethod[Assertion]):
         expected = hmac.digest(secret, credentials.jws.signing_input, DIGESTS[credentials.jws.alg])
         if not hmac.compare_digest(expected, credentials.jws.signature):
             raise refused("the MAC is not that of the client's secret")
-        await accept(self._host, credentials)
+        await accept(self._host, credentials, client)
         return ClientMatch(client=client, subject=client.client_id)
 
 

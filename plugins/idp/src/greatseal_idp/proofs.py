@@ -9,11 +9,13 @@ import msgspec
 from greatseal.api.clients import Client, Proof, ProvenRequest
 from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Problem, Unavailable
-from greatseal.api.tokens import InvalidGrant, TokenBinding
+from greatseal.api.tokens import InvalidGrant, TokenBinding, UnauthorizedClient
 from greatseal.host import Host
 from greatseal_idp.backends import reached
 
 BEARER = "Bearer"
+PROMISED = {"dpop_bound_access_tokens": "jkt", "tls_client_certificate_bound_access_tokens": "x5t#S256"}
+"""Members of a client that gets tokens bound to such a key alone, whatever plugins say (RFC 9449 s5.2, RFC 8705 s3.4)."""
 
 
 class Proofs:
@@ -48,6 +50,9 @@ class Proofs:
         for confirmation, binding in self.bindings.items():
             if confirmation not in proven and (problem := binding.missing(request.client)) is not None:
                 raise problem
+        for name, confirmation in PROMISED.items():
+            if request.client.more.get(name) is True and confirmation not in (request.cnf or ()):
+                raise UnauthorizedClient(f"{name}: this client gets bound tokens alone, and its key was not proven")
 
     def require_bound(self, request: ProvenRequest, bound: Mapping[str, str]) -> None:
         """Raises InvalidGrant unless a refresh proves the keys of its family, Unavailable for one that nobody can prove any more."""

@@ -14,6 +14,7 @@ from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.declarations import Secret
 from greatseal.api.tokens import TokenBinding, UnauthorizedClient
 from greatseal.host import Host
+from greatseal_idp.proofs import PROMISED
 
 DEFAULT_METHOD = "private_key_jwt"  # ruling R38
 MANY = 1000
@@ -37,6 +38,7 @@ class MoreFields(msgspec.Struct, kw_only=True):
     require_pushed_authorization_requests: Switch = UNSET
     require_pkce: Switch = UNSET
     rotate_refresh_tokens: Switch = UNSET
+    strict_assertion_audience: Switch = UNSET
     id_token_signed_response_alg: SignatureAlg = UNSET
     userinfo_signed_response_alg: SignatureAlg = UNSET
     token_endpoint_auth_signing_alg: Text = UNSET
@@ -185,7 +187,7 @@ class Fields:
 
 def brought_by(host: Host) -> list[tuple[str, type[msgspec.Struct]]]:
     """The Structs of members that token bindings and extensions bring, each with what brings it."""
-    found = [(f"token binding {one.confirmation!r}", one.fields) for one in host.components(TokenBinding).values()]
+    found = [(_binding(one.confirmation), one.fields) for one in host.components(TokenBinding).values()]
     found += [(f"extension {one.name!r}", one.fields) for one in host.components(Extension).values()]
     return [(who, struct) for who, struct in found if struct is not None]
 
@@ -198,9 +200,17 @@ def problems(host: Host) -> list[str]:
         for field in msgspec.structs.fields(struct):
             if field.required:
                 wrong.append(f"{who}: the client member {field.name!r} has no default; give it the one that asks for nothing")
+            elif field.name in PROMISED and who != _binding(PROMISED[field.name]):
+                wrong.append(
+                    f"{who}: the client member {field.name!r} is for the {_binding(PROMISED[field.name])}, which keeps its promise"
+                )
             elif (first := owners.setdefault(field.name, who)) != who:
                 wrong.append(f"{who}: the client member {field.name!r} is that of {first} already; disable one of them")
     return wrong
+
+
+def _binding(confirmation: str) -> str:
+    return f"token binding {confirmation!r}"
 
 
 def _unprovided(name: str) -> InvalidClientMetadata:

@@ -67,10 +67,10 @@ class TokenEndpoint:
             return await self._answer(request)
         request = await self._proofs.prove(request)
         with told(request):
-            self._proofs.require(request)
             return await self._answer(request)
 
     async def _answer(self, request: ProvenRequest) -> Reply:
+        self._proofs.require(request)
         grant = self._grant(request)
         asked = await self._asked(request) if self._extensions.found else NO_WISHES
         granted = await self._redeemed(grant, await reached(grant.prepare(request)), request, asked)
