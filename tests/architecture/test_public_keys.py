@@ -22,6 +22,7 @@ USES = {
 
 NEED_NOT = {
     "core/src/greatseal/http/tls.py:tls_context": "_check_key, which it calls, passes the key of the certificate",
+    "core/src/greatseal/http/tls.py:_made": "roots, which OpenSSL judges; whoever reads the certificate of a client passes its key",
     "core/src/greatseal/jose/jwk.py:_akp": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_ec": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_okp": "public_key, which calls it, passes what it returns",

@@ -25,6 +25,7 @@ from greatseal.der import bit_string, element, sequence
 from greatseal.jose.algorithms import BadJws
 from greatseal.jose.compact import parse_flattened
 from greatseal.jose.weak import is_fermat_factorable, weak_rsa_reason
+from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.registry import Registry
 from greatseal_ca.csr import read_csr
 from greatseal_ca.identifiers import BUILT_IN
@@ -51,7 +52,7 @@ class Implementation:
 
 def registry_rows() -> list[Row]:
     """How a request finds a component, and what asking pluggy would cost instead."""
-    components = Registry().of(ChallengeValidator)
+    components = Registry(Metrics()).of(ChallengeValidator)
     manager = pluggy.PluginManager("bench")
     manager.add_hookspecs(Specification)
     manager.register(Implementation())

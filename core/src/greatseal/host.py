@@ -130,6 +130,34 @@ class Envelopes(Protocol):
         """The value; None for every text that was not sealed here for this kind, that is too old, or that is no ``type`` any more."""
 
 
+class Counter(Protocol):
+    """What only grows."""
+
+    def add(self, amount: float, *labels: str) -> None:
+        """Count ``amount`` for these values of the labels, in their order. Values are few: never what a caller may choose."""
+
+
+class Histogram(Protocol):
+    """How something is spread, such as seconds."""
+
+    def observe(self, value: float, *labels: str) -> None:
+        """One more, for these values of the labels, in their order. Values are few: never what a caller may choose."""
+
+
+class Metrics(Protocol):
+    """Counters and histograms in the memory of this process; /metrics on the admin listener shows them to Prometheus.
+
+    The kernel counts requests, writes, jobs, and the calls of components that had to wait. A name has one owner: begin it with
+    ``greatseal_<feature>_`` and end it with its unit. Raises ValueError for a name that exists or is none.
+    """
+
+    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:
+        """A new counter; its name ends in ``_total``."""
+
+    def histogram(self, name: str, help: str, labels: Sequence[str] = (), bounds: Sequence[float] = ...) -> Histogram:
+        """A new histogram; ``bounds`` are the upper ends of its buckets, by default those of seconds from 1 ms to 10 s."""
+
+
 class Blocking(Protocol):
     """Bounded thread pools, one per kind of slow work."""
 
@@ -245,6 +273,10 @@ class Host(Protocol):
     @property
     def limits(self) -> Limits:
         """Rate limits."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters and histograms, from every hook on."""
 
     @property
     def blocking(self) -> Blocking:

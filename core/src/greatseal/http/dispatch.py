@@ -31,6 +31,10 @@ _PREFLIGHT_SECONDS = 86_400
 _NAMES_TARGETS = frozenset({"acme", "acme-admin"})
 """Styles whose callers choose what is asked: they are told how it went. Anybody else would be told of our own network."""
 _LOGGED_PATH = 200
+_UNMATCHED = ("", "unmatched")
+"""Method and route of what no route answers: anybody may choose both."""
+
+Observe = Callable[..., None]
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
@@ -46,8 +50,8 @@ class Dispatcher:
 
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
-    With ``owners`` a call of a route with an owner may go to another node. Raises ValueError for routes that :func:`check_routes` would
-    report.
+    With ``owners`` a call of a route with an owner may go to another node. ``observe`` is told the seconds of each request with method,
+    route and status. Raises ValueError for routes that :func:`check_routes` would report.
     """
 
     def __init__(
@@ -60,11 +64,13 @@ class Dispatcher:
         trusted_proxies: Sequence[str],
         log: structlog.stdlib.BoundLogger,
         owners: Owners | None = None,
+        observe: Observe | None = None,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
         self.max_body_bytes = max_body_bytes
         self._log = log
+        self._observe = observe
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
         proxies = TrustedProxies(trusted_proxies)
@@ -98,6 +104,9 @@ class Dispatcher:
         if cors and "Origin" in request.headers:
             reply = _readable(reply)
         response = self._response(reply, style, outcome)
+        if self._observe is not None:
+            told = (method, name) if endpoint is not None else _UNMATCHED
+            self._observe(time.perf_counter() - outcome.started, *told, str(response.status))
         self._log_line(request, name, response.status, outcome)
         return response
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import ipaddress
 import os
 import select
 import socket
@@ -120,6 +121,14 @@ def check_address(config: ListenerConfig) -> None:
         _unix_path(config)
     else:
         _host_and_port(config)
+
+
+def is_private(address: str) -> bool:
+    """Whether only this machine reaches what listens there: loopback or a Unix socket."""
+    host = address.rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        return address.startswith("unix:") or ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def _bind_tcp(config: ListenerConfig, family: int, address: tuple[str | int, ...]) -> socket.socket:

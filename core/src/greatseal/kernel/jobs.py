@@ -2,19 +2,22 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import structlog
 
 from greatseal.api.declarations import Job
+from greatseal.kernel.metrics import Metrics
 
 
 class Jobs:
     """Runs every declared job until the stop. A failure is logged; the next run comes in its time."""
 
-    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, log: structlog.stdlib.BoundLogger, metrics: Metrics) -> None:
         self._log = log
+        self._runs = metrics.histogram("greatseal_job_seconds", "Runs of jobs.", ("job", "outcome"))
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, jobs: Sequence[Job]) -> None:
@@ -37,10 +40,13 @@ class Jobs:
 
     async def run_once(self, job: Job) -> None:
         """One run, with its failure logged."""
+        began, outcome = time.perf_counter(), "done"
         try:
             await job.run()
         except Exception:  # noqa: BLE001  # a job must not end the service
+            outcome = "failed"
             self._log.exception("job failed", job=job.name)
+        self._runs.observe(time.perf_counter() - began, job.name, outcome)
 
     async def _repeat(self, job: Job) -> None:
         await asyncio.sleep(random.uniform(0, job.jitter))  # noqa: S311  # spreads load, guards nothing

@@ -22,17 +22,20 @@ from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
 from greatseal.http.dispatch import check_routes
+from greatseal.http.sockets import is_private
 from greatseal.http.start import StartPage
 from greatseal.kernel import settings, soundness
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
 from greatseal.kernel.config import Binder, Bound, Document
+from greatseal.kernel.exposition import Exposition
 from greatseal.kernel.folders import FALLBACK, state_folder
 from greatseal.kernel.health import Health
 from greatseal.kernel.hooks import Hooks
 from greatseal.kernel.jobs import Jobs
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
+from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.plugin_host import PluginHost, Store
 from greatseal.kernel.registry import POINTS, Registry
 from greatseal.kernel.report import Report
@@ -138,7 +141,8 @@ class Kernel:
 
     def _tools(self) -> None:
         self._started_at = self.clock.now()
-        self.store = Store()
+        self.metrics = Metrics()
+        self.store = Store(self.metrics)
         self.keys: Keys | None = None
         self.handles = NodeHandles(self.node_id, self.clock)
         self.changes = ChangesHub(self.store)
@@ -148,8 +152,8 @@ class Kernel:
         self.limits = LimitsImpl(self.clock)
         self.blocking = BlockingPools()
         self.scripts = ScriptRunner()
-        self.jobs = Jobs(self.log)
-        self.registry = Registry()
+        self.jobs = Jobs(self.log, self.metrics)
+        self.registry = Registry(self.metrics)
         self._factories: dict[ServiceKey[Any], Any] = {}
         self._providers: dict[str, str] = {}
         self._made: dict[ServiceKey[Any], object] = {}
@@ -259,6 +263,9 @@ class Kernel:
         parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
         start = StartPage(parts, base_url=self.base_url, name=webui.display_name, theme=webui.default_theme)
         owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
+        if admin := self.admin():
+            exposition = Exposition(self.metrics, private=is_private(admin.listen), token=admin.metrics_token)
+            owned += [("core", route) for route in exposition.routes()]
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
         # Who guards a route cannot be told while a plugin did not say.

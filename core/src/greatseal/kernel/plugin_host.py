@@ -1,5 +1,6 @@
 """The kernel as one plugin sees it (:class:`greatseal.host.Host`)."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
@@ -15,6 +16,7 @@ from greatseal.api.store import Tx
 from greatseal.audit import recorded
 from greatseal.db.database import DatabaseImpl
 from greatseal.host import Blocking, NodeInfo
+from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.services import requires_of, uses_of
 from greatseal.keys.envelopes import FeatureEnvelopes
 
@@ -29,15 +31,22 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Store:
     """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self.opened: DatabaseImpl | None = None
+        self._writes = metrics.histogram("greatseal_write_seconds", "Write transactions, from the call to the commit.", ("outcome",))
 
     @property
     def dialect(self) -> str:
         return self._database.dialect
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._database.write(fn, *args, **kwargs)
+        began, outcome = time.perf_counter(), "refused"
+        try:
+            result = await self._database.write(fn, *args, **kwargs)
+            outcome = "committed"
+            return result
+        finally:
+            self._writes.observe(time.perf_counter() - began, outcome)
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._database.read(fn, *args, **kwargs)
@@ -94,6 +103,7 @@ class PluginHost:
         self.changes = kernel.changes
         self.strikes = kernel.strikes
         self.limits = kernel.limits
+        self.metrics = kernel.metrics
         self.blocking = kernel.blocking
         self.scripts = kernel.scripts
 

@@ -1,6 +1,7 @@
 """Components collected from the plugins, keyed and frozen; cardinality is checked here."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -10,14 +11,17 @@ from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
-from greatseal.api.directory import Directory
+from greatseal.api.directory import Directory, DirectoryUnavailable
 from greatseal.api.http import AuthScheme, ClientTrust
 from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
+from greatseal.api.problems import Unavailable
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 from greatseal.api.workload import Selector
+from greatseal.kernel.guard import guard
+from greatseal.kernel.metrics import Metrics
 
 T = TypeVar("T")
 
@@ -28,17 +32,21 @@ class Point(msgspec.Struct, frozen=True):
     hook: str
     contract: type[Any]
     key: Callable[[Any], str]
+    seconds: float | None = 15.0
+    """How long an async method of a component may take, unless it has a ``deadline`` of its own; None where whoever asks sees to that."""
+    failure: type[Unavailable] = Unavailable
+    """What it is when it takes longer, or cannot reach what it asks."""
 
 
 POINTS = (
-    Point("key_stores", KeyStore, lambda one: one.name),
-    Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__),
+    Point("key_stores", KeyStore, lambda one: one.name, seconds=60.0),
+    Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__, seconds=None),
     Point("client_trust", ClientTrust, lambda one: one.name),
     Point("authenticators", Authenticator, lambda one: one.name),
-    Point("login_options", LoginOptions, lambda one: one.name),
+    Point("login_options", LoginOptions, lambda one: one.name, seconds=3.0),
     Point("password_changers", PasswordChanger, lambda one: one.name),
-    Point("credential_stores", CredentialStore, lambda one: one.name),
-    Point("directories", Directory, lambda one: one.name),
+    Point("credential_stores", CredentialStore, lambda one: one.name, failure=DirectoryUnavailable),
+    Point("directories", Directory, lambda one: one.name, failure=DirectoryUnavailable),
     Point("claims", ClaimsProvider, lambda one: one.name),
     Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),
     Point("client_resolvers", ClientResolver, lambda one: one.name),
@@ -48,11 +56,11 @@ POINTS = (
     Point("grant_checks", GrantCheck, lambda one: one.name),
     Point("scopes", ScopeDefinition, lambda one: one.name),
     Point("identifier_types", IdentifierType, lambda one: one.type),
-    Point("challenge_validators", ChallengeValidator, lambda one: one.type),
+    Point("challenge_validators", ChallengeValidator, lambda one: one.type, seconds=None),
     Point("account_bindings", AccountBinding, lambda one: one.member),
-    Point("finalize_checks", FinalizeCheck, lambda one: one.name),
+    Point("finalize_checks", FinalizeCheck, lambda one: one.name, seconds=330.0),
     Point("san_injectors", SanInjector, lambda one: one.name),
-    Point("issuers", Issuer, lambda one: one.issue_as),
+    Point("issuers", Issuer, lambda one: one.issue_as, seconds=120.0),
     Point("selectors", Selector, lambda one: one.type),
     Point("log_backends", LogBackend, lambda one: one.name),
     Point("issuance_observers", IssuanceObserver, lambda one: type(one).__name__),
@@ -63,7 +71,10 @@ POINTS = (
 class Registry:
     """Every component of one kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
+        self._waits = metrics.histogram(
+            "greatseal_component_wait_seconds", "Calls of components that had to wait.", ("hook", "component", "outcome")
+        )
         self._found: dict[type[Any], dict[str, Any]] = {point.contract: {} for point in POINTS}
         self._owners: dict[tuple[type[Any], str], str] = {}
 
@@ -76,7 +87,14 @@ class Registry:
         if key in self._found[point.contract]:
             return f"{point.hook}: {key!r} comes from plugin {first!r} and from plugin {owner!r}; disable one of them"
         self._found[point.contract][key] = component
-        return None
+        if point.seconds is None:
+            return None
+        name = f"plugin {owner!r}: {point.hook} {key!r}"
+        waited = partial(self._waited, point.hook, key)
+        return guard(component, point.contract, seconds=point.seconds, failure=point.failure, name=name, waited=waited)
+
+    def _waited(self, hook: str, key: str, outcome: str, seconds: float) -> None:
+        self._waits.observe(seconds, hook, key, outcome)
 
     def forget(self, point: Point) -> None:
         """Nobody can tell what there is, since a plugin did not answer: :meth:`of` raises KeyError from now on."""

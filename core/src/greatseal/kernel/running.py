@@ -142,6 +142,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
     schemes = {scheme.rule: scheme for scheme in kernel.registry.of(AuthScheme).values()}
     names: Sequence[ListenerName] = ("main", "admin")
     owners = _owners(kernel)
+    requests = kernel.metrics.histogram("greatseal_request_seconds", "Requests that were answered.", ("method", "route", "status"))
     dispatchers = {
         name: Dispatcher(
             [route for route in kernel.routes if route.listener == name],
@@ -151,6 +152,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             trusted_proxies=server.trusted_proxies,
             log=kernel.log,
             owners=owners,
+            observe=requests.observe,
         )
         for name in names
     }

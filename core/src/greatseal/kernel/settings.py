@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from greatseal.api.declarations import Secret
+
 BodyBytes = Annotated[int, msgspec.Meta(ge=16_384, le=16_777_216)]
 """ACME sends a certificate request in base64url twice: one with an ML-DSA-87 key takes 14 kB. A body is held in memory as a whole."""
 
@@ -37,7 +39,9 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """[admin]: the administrative listener; without the section it does not run."""
 
     listen: str
-    """host:port or unix:/path."""
+    """host:port or unix:/path; another address than loopback needs TLS."""
+    metrics_token: Secret | None = None
+    """What a scraper sends as its bearer token for /metrics; on loopback and a Unix socket it needs none."""
     tls_cert_file: Path | None = None
     """PEM certificate chain for TLS."""
     tls_key_file: Path | None = None

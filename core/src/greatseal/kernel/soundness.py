@@ -8,7 +8,7 @@ from greatseal.api.http import ListenerName
 from greatseal.api.problems import StartProblem
 from greatseal.db.config import DatabaseConfig, check_url, dialect_of, sqlite_path
 from greatseal.http.connection import TrustedProxies
-from greatseal.http.sockets import ListenerConfig, check_address
+from greatseal.http.sockets import ListenerConfig, check_address, is_private
 from greatseal.http.tls import Tls, lifetime_problem
 from greatseal.kernel import settings
 from greatseal.kernel.folders import state_problem
@@ -71,6 +71,10 @@ def listeners(
             check_address(ListenerConfig(name, chosen.listen))
         except StartProblem as problem:
             problems += problem.messages
+        else:
+            if name == "admin" and not (is_private(chosen.listen) or chosen.tls_cert_file or (section, "listen") in refused):
+                cure = "set tls_cert_file and tls_key_file, or listen on 127.0.0.1"
+                problems.append(f"[admin] listen: others reach {chosen.listen!r}, without TLS; {cure}")
         sound = {(section, "tls_cert_file"), (section, "tls_key_file")}.isdisjoint(refused)
         files, wrong = _tls(chosen, read=tls, now=now) if sound else (None, [])
         problems += [f"[{section}] {message}" for message in wrong]

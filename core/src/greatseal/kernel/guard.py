@@ -1,0 +1,108 @@
+"""Around every component that may wait: a deadline, and a refusal in place of an error of the network.
+
+A call that answers without waiting costs a function call more: neither a timer nor a task is made for it.
+"""
+
+import asyncio
+import inspect
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator
+from functools import wraps
+from typing import Any, TypeVar
+
+from greatseal.api.problems import Unavailable
+
+__all__ = ["Waited", "guard"]
+
+T = TypeVar("T")
+Waited = Callable[[str, float], None]
+"""Told of each call that waited: ``returned``, ``refused`` or ``late``, and the seconds."""
+
+
+def guard(component: object, contract: type[Any], *, seconds: float, failure: type[Unavailable], name: str, waited: Waited) -> str | None:
+    """Guard each async method of the contract on this one object; what is wrong with the component, if anything.
+
+    A component may have a ``deadline`` of its own. Whoever runs out of it, and an OSError, are ``failure``, its cause for the operator.
+    """
+    limit = getattr(component, "deadline", seconds)
+    for method, _ in inspect.getmembers(contract, inspect.iscoroutinefunction):
+        found = getattr(component, method)
+        found = getattr(found, "guarded", found)  # of a kernel before this one
+        if not inspect.iscoroutinefunction(found):
+            return f"{name}: {method} is no async function; write async def"
+        try:
+            setattr(component, method, _guarded(found, f"{name}: {method}", limit, failure, waited))
+        except AttributeError:
+            return f"{name}: a deadline cannot be put around {method}; leave __slots__ and frozen out of its class"
+    return None
+
+
+def _guarded(
+    fn: Callable[..., Coroutine[Any, Any, T]], name: str, limit: float, failure: type[Unavailable], waited: Waited
+) -> Callable[..., Coroutine[Any, Any, T]]:
+    @wraps(fn)
+    async def run(*args: Any, **kwargs: Any) -> T:
+        try:
+            return await _begun(fn(*args, **kwargs), limit, waited)
+        except OSError as error:
+            late = isinstance(error, _Late)
+            cause = f"no answer in {limit:g} s" if late else f"{type(error).__name__}: {error}"
+            raise failure(_TOLD, cause=f"{name}: {cause}") from (None if late else error)
+
+    run.guarded = fn  # type: ignore[attr-defined]
+    return run
+
+
+_TOLD = "a part of this service cannot be reached now; try again later"
+
+
+class _Late(OSError):
+    """The deadline, and no timeout of the component's own."""
+
+
+@types.coroutine
+def _begun(work: Coroutine[Any, Any, T], limit: float, waited: Waited) -> Generator[Any, Any, T]:
+    """The answer of a call that does not wait; else what is left of it, within the limit."""
+    try:
+        first = work.send(None)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer
+    return (yield from _limited(work, first, limit, waited).__await__())
+
+
+async def _limited(work: Coroutine[Any, Any, T], first: Any, limit: float, waited: Waited) -> T:
+    began, outcome = time.perf_counter(), "refused"
+    try:
+        async with asyncio.timeout(limit) as deadline:
+            answer = await _rest(work, first)
+            outcome = "returned"
+            return answer
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        outcome = "late"
+        raise _Late from None
+    finally:
+        waited(outcome, time.perf_counter() - began)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], first: Any) -> Generator[Any, Any, T]:
+    """``work``, which waits for ``first``, to its end."""
+    step = first
+    try:
+        while True:
+            try:
+                value = yield step
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001  # a cancellation too is for whoever waits
+                step = work.throw(error)
+            else:
+                step = work.send(value)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer

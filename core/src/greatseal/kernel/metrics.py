@@ -1,0 +1,124 @@
+"""Counters and histograms in memory, and their text for Prometheus (exposition format 0.0.4)."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+__all__ = ["Counter", "Histogram", "Metrics"]
+
+M = TypeVar("M", "Counter", "Histogram")
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The upper bounds of the buckets of a histogram of seconds."""
+MOST = 2000
+"""Sets of labels of one metric; what comes after them is not counted: somebody made a label of what anybody may choose."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class Counter:
+    """See :class:`greatseal.host.Counter`."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str]) -> None:  # as Prometheus calls it
+        self.name, self.help, self.labels = name, help, tuple(labels)
+        self._counts: dict[tuple[str, ...], float] = {}
+
+    def add(self, amount: float, *labels: str) -> None:
+        """See :meth:`greatseal.host.Counter.add`."""
+        before = self._counts.get(labels)
+        if before is not None:
+            self._counts[labels] = before + amount
+        elif len(self._counts) < MOST:
+            _check(self, labels)
+            self._counts[labels] = amount
+
+    def lines(self) -> Iterator[str]:
+        """The samples."""
+        for labels, count in sorted(self._counts.items()):
+            yield f"{self.name}{_shown(self.labels, labels)} {_number(count)}"
+
+
+class _Row:
+    __slots__ = ("buckets", "total")
+
+    def __init__(self, size: int) -> None:
+        self.buckets = [0] * size
+        self.total = 0.0
+
+
+class Histogram:
+    """See :class:`greatseal.host.Histogram`."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], bounds: Sequence[float]) -> None:  # as above
+        self.name, self.help, self.labels = name, help, tuple(labels)
+        self._bounds = tuple(sorted(bounds))
+        self._rows: dict[tuple[str, ...], _Row] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """See :meth:`greatseal.host.Histogram.observe`."""
+        row = self._rows.get(labels)
+        if row is None:
+            if len(self._rows) >= MOST:
+                return
+            _check(self, labels)
+            row = self._rows[labels] = _Row(len(self._bounds) + 1)
+        row.buckets[bisect_left(self._bounds, value)] += 1
+        row.total += value
+
+    def lines(self) -> Iterator[str]:
+        """The samples: each bucket counts those below it too."""
+        names = (*self.labels, "le")
+        for labels, row in sorted(self._rows.items(), key=lambda one: one[0]):
+            count = 0
+            for bound, here in zip((*map(_number, self._bounds), "+Inf"), row.buckets, strict=True):
+                count += here
+                yield f"{self.name}_bucket{_shown(names, (*labels, bound))} {count}"
+            yield f"{self.name}_sum{_shown(self.labels, labels)} {_number(row.total)}"
+            yield f"{self.name}_count{_shown(self.labels, labels)} {count}"
+
+
+class Metrics:
+    """Every metric of one kernel (:class:`greatseal.host.Metrics`)."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Counter | Histogram] = {}
+
+    def counter(self, name: str, help: str, labels: Sequence[str] = ()) -> Counter:  # as above
+        """See :meth:`greatseal.host.Metrics.counter`."""
+        return self._kept(Counter(name, help, labels))
+
+    def histogram(self, name: str, help: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS) -> Histogram:
+        """See :meth:`greatseal.host.Metrics.histogram`."""
+        return self._kept(Histogram(name, help, labels, bounds))
+
+    def exposition(self) -> str:
+        """All of them, as a scraper reads them."""
+        return "".join(f"{line}\n" for name in sorted(self._made) for line in _text(self._made[name]))
+
+    def _kept(self, metric: M) -> M:
+        wrong = [name for name in (metric.name, *metric.labels) if not _NAME.fullmatch(name) or name == "le"]
+        if wrong or metric.name in self._made:
+            raise ValueError(f"metric {metric.name}: " + (f"{wrong[0]!r} is no name" if wrong else "there is one of this name"))
+        self._made[metric.name] = metric
+        return metric
+
+
+def _text(metric: Counter | Histogram) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}"
+    yield f"# TYPE {metric.name} {type(metric).__name__.lower()}"
+    yield from metric.lines()
+
+
+def _check(metric: Counter | Histogram, labels: tuple[str, ...]) -> None:
+    if len(labels) != len(metric.labels):
+        raise ValueError(f"metric {metric.name} has the labels {metric.labels}, not {len(labels)} of them")
+
+
+def _shown(names: Sequence[str], values: Sequence[str]) -> str:
+    pairs = ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
