@@ -7,7 +7,7 @@ import pytest
 
 from greatseal.api.directory import Directory, DirectoryUnavailable, Tier
 from greatseal.api.identity import Authenticator, NotMine, Password
-from greatseal.api.problems import Forbidden, StartProblem, Unavailable
+from greatseal.api.problems import Forbidden, Outbound, StartProblem, Unavailable
 from greatseal.kernel.guard import guard
 from greatseal.testing.distributions import install
 
@@ -43,7 +43,7 @@ def told():
 def ldap(told):
     directory = Ldap()
     waited = lambda outcome, seconds: told.append(outcome)  # noqa: E731
-    assert guard(directory, Directory, seconds=0.05, failure=DirectoryUnavailable, name="ldap", waited=waited) is None
+    assert guard(directory, Directory, seconds=0.05, failure=DirectoryUnavailable, named=False, name="ldap", waited=waited) is None
     return directory
 
 
@@ -76,6 +76,7 @@ async def test_an_answer_after_a_wait_is_that_of_the_component(ldap, told):
     [
         (ConnectionRefusedError(111, "refused"), "ldap: user: ConnectionRefusedError: [Errno 111] refused"),
         (TimeoutError("its own"), "ldap: user: TimeoutError: its own"),
+        (Outbound("ldaps://ldap7: NXDOMAIN"), "ldap: user: Outbound: ldaps://ldap7: NXDOMAIN"),
     ],
 )
 async def test_an_error_of_the_network_is_a_refusal(ldap, raised, expected):
@@ -111,7 +112,15 @@ async def test_a_component_may_have_a_deadline_of_its_own_and_is_guarded_once(to
 
     directory = Slow()
     for _ in range(3):
-        guard(directory, Directory, seconds=60, failure=DirectoryUnavailable, name="slow", waited=lambda *told_: told.append(told_))
+        guard(
+            directory,
+            Directory,
+            seconds=60,
+            failure=DirectoryUnavailable,
+            named=False,
+            name="slow",
+            waited=lambda *told_: told.append(told_),
+        )
     with pytest.raises(DirectoryUnavailable) as late:
         await directory.group("staff")
     assert late.value.cause == "slow: group: no answer in 0.01 s"
@@ -174,6 +183,6 @@ def test_a_class_that_takes_no_guard_is_named():
         def __setattr__(self, name, value):
             raise AttributeError(name)
 
-    problem = guard(Slotted(), Authenticator, seconds=1, failure=Unavailable, name="slotted", waited=lambda *_: None)
+    problem = guard(Slotted(), Authenticator, seconds=1, failure=Unavailable, named=False, name="slotted", waited=lambda *_: None)
 
     assert problem == "slotted: a deadline cannot be put around attempt; leave __slots__ and frozen out of its class"

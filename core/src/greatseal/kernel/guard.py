@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, TypeVar
 
-from greatseal.api.problems import Unavailable
+from greatseal.api.problems import BACKEND_DOWN, Outbound, Unavailable
 
 __all__ = ["Waited", "guard"]
 
@@ -20,10 +20,13 @@ Waited = Callable[[str, float], None]
 """Told of each call that waited: ``returned``, ``refused`` or ``late``, and the seconds."""
 
 
-def guard(component: object, contract: type[Any], *, seconds: float, failure: type[Unavailable], name: str, waited: Waited) -> str | None:
+def guard(
+    component: object, contract: type[Any], *, seconds: float, failure: type[Unavailable], named: bool, name: str, waited: Waited
+) -> str | None:
     """Guard each async method of the contract on this one object; what is wrong with the component, if anything.
 
-    A component may have a ``deadline`` of its own. Whoever runs out of it, and an OSError, are ``failure``, its cause for the operator.
+    A component may have a ``deadline`` of its own. Whoever runs out of it, and an OSError, are ``failure``, its cause for the operator;
+    so is an Outbound, unless the caller may be told which server it is: ``named``.
     """
     limit = getattr(component, "deadline", seconds)
     for method, _ in inspect.getmembers(contract, inspect.iscoroutinefunction):
@@ -32,14 +35,14 @@ def guard(component: object, contract: type[Any], *, seconds: float, failure: ty
         if not inspect.iscoroutinefunction(found):
             return f"{name}: {method} is no async function; write async def"
         try:
-            setattr(component, method, _guarded(found, f"{name}: {method}", limit, failure, waited))
+            setattr(component, method, _guarded(found, f"{name}: {method}", limit, failure, named=named, waited=waited))
         except AttributeError:
             return f"{name}: a deadline cannot be put around {method}; leave __slots__ and frozen out of its class"
     return None
 
 
 def _guarded(
-    fn: Callable[..., Coroutine[Any, Any, T]], name: str, limit: float, failure: type[Unavailable], waited: Waited
+    fn: Callable[..., Coroutine[Any, Any, T]], name: str, limit: float, failure: type[Unavailable], *, named: bool, waited: Waited
 ) -> Callable[..., Coroutine[Any, Any, T]]:
     @wraps(fn)
     async def run(*args: Any, **kwargs: Any) -> T:
@@ -48,13 +51,14 @@ def _guarded(
         except OSError as error:
             late = isinstance(error, _Late)
             cause = f"no answer in {limit:g} s" if late else f"{type(error).__name__}: {error}"
-            raise failure(_TOLD, cause=f"{name}: {cause}") from (None if late else error)
+            raise failure(BACKEND_DOWN, cause=f"{name}: {cause}") from (None if late else error)
+        except Outbound as problem:
+            if named:
+                raise
+            raise failure(BACKEND_DOWN, cause=f"{name}: {type(problem).__name__}: {problem.detail}") from problem
 
     run.guarded = fn  # type: ignore[attr-defined]
     return run
-
-
-_TOLD = "a part of this service cannot be reached now; try again later"
 
 
 class _Late(OSError):

@@ -36,6 +36,8 @@ class Point(msgspec.Struct, frozen=True):
     """How long an async method of a component may take, unless it has a ``deadline`` of its own; None where whoever asks sees to that."""
     failure: type[Unavailable] = Unavailable
     """What it is when it takes longer, or cannot reach what it asks."""
+    named: bool = False
+    """Whether whoever caused the call may know which server did not answer: in ACME, they chose it."""
 
 
 POINTS = (
@@ -58,9 +60,9 @@ POINTS = (
     Point("identifier_types", IdentifierType, lambda one: one.type),
     Point("challenge_validators", ChallengeValidator, lambda one: one.type, seconds=None),
     Point("account_bindings", AccountBinding, lambda one: one.member),
-    Point("finalize_checks", FinalizeCheck, lambda one: one.name, seconds=330.0),
+    Point("finalize_checks", FinalizeCheck, lambda one: one.name, seconds=330.0, named=True),
     Point("san_injectors", SanInjector, lambda one: one.name),
-    Point("issuers", Issuer, lambda one: one.issue_as, seconds=120.0),
+    Point("issuers", Issuer, lambda one: one.issue_as, seconds=120.0, named=True),
     Point("selectors", Selector, lambda one: one.type),
     Point("log_backends", LogBackend, lambda one: one.name),
     Point("issuance_observers", IssuanceObserver, lambda one: type(one).__name__),
@@ -91,7 +93,8 @@ class Registry:
             return None
         name = f"plugin {owner!r}: {point.hook} {key!r}"
         waited = partial(self._waited, point.hook, key)
-        return guard(component, point.contract, seconds=point.seconds, failure=point.failure, name=name, waited=waited)
+        options: dict[str, Any] = {"seconds": point.seconds, "failure": point.failure, "named": point.named}
+        return guard(component, point.contract, name=name, waited=waited, **options)
 
     def _waited(self, hook: str, key: str, outcome: str, seconds: float) -> None:
         self._waits.observe(seconds, hook, key, outcome)

@@ -6,7 +6,6 @@ from typing import Any
 
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.scopes import Scope, Scopes
 
@@ -51,7 +50,7 @@ class Claims:
             asked = provider.claims & missing
             if not asked:
                 continue
-            given = await reached(provider.of(subject, frozenset(asked)))
+            given = await provider.of(subject, frozenset(asked))
             found |= {name: value for name, value in given.items() if name in missing and value is not None and value != ""}
             missing -= found.keys()
         return found

@@ -6,7 +6,6 @@ from typing import TypeVar
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.identity import AccountRefused
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 
 T = TypeVar("T")
 
@@ -28,7 +27,7 @@ class DirectoriesImpl:
     async def user(self, username: str) -> User | None:
         short, at, realm = username.rpartition("@")
         for directory in self._of_realm(realm) if at else self._all():
-            if (user := await reached(directory.user(short if at else username))) is not None:
+            if (user := await directory.user(short if at else username)) is not None:
                 return user
         return None
 
@@ -50,7 +49,7 @@ class DirectoriesImpl:
 
     async def group(self, name: str) -> Group | None:
         for directory in self._all():
-            if (group := await reached(directory.group(name))) is not None:
+            if (group := await directory.group(name)) is not None:
                 return group
         return None
 
@@ -64,11 +63,11 @@ class DirectoriesImpl:
         return await self._each(limit, lambda directory: directory.hostgroups(prefix, limit), lambda name: name)
 
     async def hostgroups_of(self, hostname: str) -> frozenset[str]:
-        found = [await reached(directory.hostgroups_of(hostname)) for directory in self._all()]
+        found = [await directory.hostgroups_of(hostname) for directory in self._all()]
         return frozenset().union(*(one or () for one in found))
 
     async def managed_by(self, principal: str) -> frozenset[str]:
-        found = [await reached(directory.managed_by(principal)) for directory in self._all()]
+        found = [await directory.managed_by(principal) for directory in self._all()]
         return frozenset().union(*(one or () for one in found))
 
     def _all(self) -> tuple[Directory, ...]:
@@ -84,7 +83,7 @@ class DirectoriesImpl:
     async def _each(self, limit: int, ask: Callable[[Directory], Awaitable[Sequence[T]]], name: Callable[[T], str]) -> list[T]:
         found: dict[str, T] = {}
         for directory in self._all():
-            for one in await reached(ask(directory)):
+            for one in await ask(directory):
                 found.setdefault(name(one), one)
             if len(found) >= limit:
                 break

@@ -12,7 +12,6 @@ from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.tokens import Granted
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 
 MAX_KEPT = 32_768
 """Bytes of JSON that all extensions may keep of one request: it rests with the code and the family."""
@@ -105,13 +104,13 @@ class Extensions:
             return ask.sent
         if len(sent) > 1:
             raise BadRequest(f"{' and '.join(sorted(sent))}: a request has one of them")
-        return await reached(self.openers[sent[0]].open(ask))
+        return await self.openers[sent[0]].open(ask)
 
     async def ask(self, ask: Ask) -> Wishes:
         """What each makes of the request. Raises what one of them refuses, and BadRequest when they keep too much."""
         if not self.found:
             return NO_WISHES
-        wishes = {one.name: wish for one in self.found if (wish := _own(one, await reached(one.ask(ask)))) is not None}
+        wishes = {one.name: wish for one in self.found if (wish := _own(one, await one.ask(ask))) is not None}
         if not wishes:
             return NO_WISHES
         kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
@@ -130,7 +129,7 @@ class Extensions:
         """What the person is shown of what was kept."""
         if not more:
             return NO_DETAILS
-        found = [(one.name, part) for one, kept in self._read(more) if kept is not None for part in await reached(one.shown(kept, subject))]
+        found = [(one.name, part) for one, kept in self._read(more) if kept is not None for part in await one.shown(kept, subject)]
         return Details(
             shown=tuple(part for _, part in found),
             keys=tuple(f"{name} {part.remember}" for name, part in found if part.remember is not None),
@@ -167,12 +166,12 @@ class Extensions:
             raise Unavailable(
                 "the answer cannot be made in the way that the application asked for", cause=f"response_mode {mode!r} is gone"
             )
-        return await reached(one.answer(Answer(client=client, response_mode=mode, members=members)))
+        return await one.answer(Answer(client=client, response_mode=mode, members=members))
 
     async def seal(self, kind: Literal["authorization", "id_token", "userinfo", "introspection"], client: Client, token: str) -> str:
         """A signed JWT as it goes out."""
         for one in self.found:
-            token = await reached(one.seal(kind, client, token))
+            token = await one.seal(kind, client, token)
         return token
 
     def _read(self, more: Mapping[str, Any]) -> Iterator[tuple[Found, Any]]:

@@ -11,7 +11,6 @@ from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Problem, Unavailable
 from greatseal.api.tokens import InvalidGrant, TokenBinding, UnauthorizedClient
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 
 BEARER = "Bearer"
 PROMISED = {"dpop_bound_access_tokens": "jkt", "tls_client_certificate_bound_access_tokens": "x5t#S256"}
@@ -34,7 +33,7 @@ class Proofs:
         found: list[Proof] = []
         try:
             for binding in self.bindings.values():
-                proof = await reached(binding.prove(request))
+                proof = await binding.prove(request)
                 if proof is not None:
                     found.append(_own(binding, proof))
             if sum(proof.access for proof in found) > 1:

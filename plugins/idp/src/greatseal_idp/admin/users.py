@@ -8,7 +8,6 @@ from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import listed, page_of
 from greatseal.api.problems import NotFound
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 from greatseal_idp.directories import DirectoriesImpl
 
 READ = Permission("users:read")
@@ -60,7 +59,7 @@ class UsersAdmin:
         page = page_of(call)
         found: dict[str, T] = {}
         for directory in self._static():
-            for one in await reached(ask(directory, page.wanted, page.after)):
+            for one in await ask(directory, page.wanted, page.after):
                 found.setdefault(name(one), one)
         return listed(call, self._host.issuer, page, page.of(found.values(), name), key=name, shown=shown)
 

@@ -6,7 +6,6 @@ from greatseal.api.clients import ClientAuthMethod, ClientMatch, ClientRequest, 
 from greatseal.api.http import Call, Parameters
 from greatseal.api.problems import BadRequest, RateLimited
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 
 FORM = "application/x-www-form-urlencoded"
 UNKNOWN = "the client or its credentials are not known"
@@ -77,11 +76,11 @@ class ClientAuthentication:
 
     async def _try(self, method: ClientAuthMethod[Any], credentials: Any) -> ClientMatch | None:
         """None when the client is unknown or registered for another method."""
-        proven = await reached(method.prove(credentials))
-        client = await reached(method.find(self._clients, proven))
+        proven = await method.prove(credentials)
+        client = await method.find(self._clients, proven)
         if client is None or client.token_endpoint_auth_method != method.method:
             return None
-        return await reached(method.verify(proven, client))
+        return await method.verify(proven, client)
 
     def _fail(self, call: Call, client_id: str | None, problem: InvalidClient) -> NoReturn:
         if client_id is not None and is_client_id(client_id):

@@ -19,7 +19,6 @@ from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
-from greatseal_idp.backends import reached
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import Fields
 from greatseal_idp.clients.secrets import ClientSecrets
@@ -84,7 +83,7 @@ class Registry:
         if client is not None:
             return client
         for resolver in self._host.components(ClientResolver).values():
-            if (resolved := await reached(resolver.resolve(client_id))) is not None:
+            if (resolved := await resolver.resolve(client_id)) is not None:
                 return self._completed(resolved)
         return None
 

@@ -27,7 +27,6 @@ from greatseal.api.identity import (
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.rbac import Roles
 from greatseal_idp.sessions.login import WRONG, LoginImpl
@@ -151,7 +150,7 @@ class SessionApi:
             raise BadRequest("the query parameter username is missing")
         await self._login.limits.hint(call.remote)
         # Everybody is asked, whoever answered: the time must not tell.
-        hints = [await reached(options.hint(username)) for options in self._host.components(LoginOptions).values()]
+        hints = [await options.hint(username) for options in self._host.components(LoginOptions).values()]
         return Reply.json({"upstream_id": next((hint for hint in hints if hint is not None), None)})
 
     async def _logged_in(self, logged_in: LoggedIn) -> Reply:

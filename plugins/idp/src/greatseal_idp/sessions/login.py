@@ -40,7 +40,6 @@ from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 from greatseal_idp.cookie import SessionCookie, digest_of
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.pages.return_to import CHANGE, default_return_to, safe_return_to
@@ -137,7 +136,7 @@ class LoginImpl:
         key = key_of(ticket.username)
         known = await self.places.is_known(call, key)
         async with self._told(ticket.username, call.remote), self.limits.user(key, known=known) as succeeded:
-            changed = await reached(changer.change(ticket.username, old, new, context))
+            changed = await changer.change(ticket.username, old, new, context)
             succeeded()
         if isinstance(changed, Authenticated):
             await self._host.audit_log(AuditEvent(event_type="password_changed", service="idp", sub=changed.subject))
@@ -175,7 +174,7 @@ class LoginImpl:
             one for one in self._host.components(Authenticator).values() if type(credential) is one.credential
         ]
         for authenticator in authenticators:
-            attempted = await reached(authenticator.attempt(credential, context))
+            attempted = await authenticator.attempt(credential, context)
             if not isinstance(attempted, NotMine):
                 return attempted
         return NotMine()
@@ -205,7 +204,7 @@ class LoginImpl:
             phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
         )
         for _, check in sorted(self._host.components(GrantCheck).items()):
-            await reached(check.check(question))
+            await check.check(question)
         stored = await self._host.db.write(self._begin, new)
         browser = await self.places.remembered(call, key_of(new.username))
         headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)

@@ -4,7 +4,6 @@ from greatseal.api.http import AuthScheme, Bearer, Call, Parameters, Reply
 from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Forbidden, Problem, Unauthenticated
 from greatseal.api.tokens import AccessToken, BearerCaller, InvalidToken, Tokens
-from greatseal_idp.backends import reached
 from greatseal_idp.proofs import BEARER, Proofs
 from greatseal_idp.token.cors import Cors
 
@@ -74,7 +73,7 @@ class BearerScheme(AuthScheme):
             raise InvalidToken("the access token is bound to a key that cannot be proven here", scheme=scheme)
         if scheme != binding.scheme:
             raise InvalidToken(f"the access token is bound to a key; send it as {binding.scheme}", scheme=binding.scheme)
-        return await reached(binding.check(call, text, token, value))
+        return await binding.check(call, text, token, value)
 
     async def _presented(self, call: Call) -> tuple[str, str | None]:
         """The scheme and the token of a request: in the Authorization header (s2.1) or in a form (s2.2), None when there is none.

@@ -14,7 +14,6 @@ from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import Families, Grant, Granted, UnauthorizedClient
 from greatseal.host import Host
-from greatseal_idp.backends import reached
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.extensions import NO_WISHES, Extensions, Wishes
 from greatseal_idp.proofs import Proofs, headers_of, told
@@ -73,7 +72,7 @@ class TokenEndpoint:
         self._proofs.require(request)
         grant = self._grant(request)
         asked = await self._asked(request) if self._extensions.found else NO_WISHES
-        granted = await self._redeemed(grant, await reached(grant.prepare(request)), request, asked)
+        granted = await self._redeemed(grant, await grant.prepare(request), request, asked)
         response = await self._issuer.response(request.client, granted)
         headers = (_NO_CACHE, *request.match.headers, *headers_of(request))
         return Reply(body=orjson.dumps(response), content_type="application/json", headers=headers)
