@@ -22,7 +22,7 @@ def decode_json(data: bytes, *, max_depth: int = MAX_DEPTH) -> object:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     if text.startswith("\ufeff"):
         raise ValueError("starts with a byte order mark")
-    if data.count(b"{") + data.count(b"[") > max_depth and depth_of(data) > max_depth:
+    if data.count(b"{") + data.count(b"[") > max_depth and is_deeper(data, max_depth):
         raise ValueError(f"nested deeper than {max_depth} levels")
     try:
         value = _DECODER.decode(text)
@@ -41,16 +41,17 @@ def decode_object(data: bytes, *, max_depth: int = MAX_DEPTH) -> dict[str, objec
     raise ValueError("not a JSON object")
 
 
-def depth_of(data: bytes) -> int:
-    """The deepest nesting of brackets outside strings, in one linear pass and whether or not the text is JSON."""
-    depth = deepest = 0
+def is_deeper(data: bytes, levels: int) -> bool:
+    """Whether brackets outside strings are nested deeper, in at most one linear pass and whether or not the text is JSON."""
+    depth = 0
     for token in _TOKENS.finditer(data):
         if token.lastindex == 1:
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > levels:
+                return True
         elif token.lastindex == 2:
             depth -= 1
-    return deepest
+    return False
 
 
 def refuse_odd_characters(value: object) -> None:
