@@ -173,7 +173,10 @@ class Extension(ABC, Generic[S]):
         raise TypeError(f"{self.name} declares response_modes and has no answer")
 
     async def seal(self, kind: Literal["authorization", "id_token", "userinfo", "introspection"], client: Client, token: str) -> str:
-        """Every JWT that is signed for a client, last; encrypts where the client registered for it."""
+        """Every JWT that is signed for a client, last; encrypts where the client registered for it.
+
+        ``authorization`` is the member ``response`` of what :meth:`answer` gave.
+        """
         return token
 
 

@@ -141,7 +141,15 @@ class Assembly:
             DiscoveryDocuments(host, self.scopes, self.signing, self.extensions),
             TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions, cors=cors),
             Introspection(
-                host, self.clients, self.tokens, self.families, self.directories, proofs=self.proofs, extensions=self.extensions, cors=cors
+                host,
+                self.clients,
+                self.tokens,
+                self.families,
+                self.directories,
+                signing=self.signing,
+                proofs=self.proofs,
+                extensions=self.extensions,
+                cors=cors,
             ),
             Revocation(host, self.clients, self.tokens, self.families, self.revocations, cors=cors),
             UserInfo(

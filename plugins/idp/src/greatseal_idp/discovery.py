@@ -126,6 +126,7 @@ class DiscoveryDocuments:
             "grant_types_supported": list(self._host.components(Grant)),
             "token_endpoint_auth_methods_supported": methods,
             "revocation_endpoint_auth_methods_supported": methods,
+            "introspection_signing_alg_values_supported": self._signing.algorithms,
             "introspection_endpoint_auth_methods_supported": [method for method in methods if method != "none"],
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": True,

@@ -166,7 +166,10 @@ class Extensions:
             raise Unavailable(
                 "the answer cannot be made in the way that the application asked for", cause=f"response_mode {mode!r} is gone"
             )
-        return await one.answer(Answer(client=client, response_mode=mode, members=members))
+        said = await one.answer(Answer(client=client, response_mode=mode, members=members))
+        if "response" not in said:
+            return said
+        return {**said, "response": await self.seal("authorization", client, said["response"])}
 
     async def seal(self, kind: Literal["authorization", "id_token", "userinfo", "introspection"], client: Client, token: str) -> str:
         """A signed JWT as it goes out."""

@@ -511,7 +511,7 @@ class Sealing(Extension[Kept]):
 
 
 async def test_every_jwt_for_a_client_is_sealed_last(ready: Any) -> None:
-    app = await ready(Sealing(), client={"userinfo_signed_response_alg": "ES256"})
+    app = await ready(Sealing(), Envelope(), client={"userinfo_signed_response_alg": "ES256"})
 
     tokens = (await app.redeem(await code_of(app))).json
     info = await app.desk.userinfo(tokens["access_token"])
@@ -519,6 +519,11 @@ async def test_every_jwt_for_a_client_is_sealed_last(ready: Any) -> None:
     assert tokens["id_token"].startswith(f"id_token:{app.client_id}:ey")
     assert info.text.startswith(f"userinfo:{app.client_id}:ey")
     assert tokens["access_token"].startswith("ey")
+    accept = {"Accept": "application/token-introspection+jwt", **app.credentials}
+    shown = await app.desk.post("/introspect", data={"token": tokens["access_token"]}, headers=accept)
+    assert shown.text.startswith(f"introspection:{app.client_id}:ey")
+    told = app.told(await app.ask(app.cookie, response_mode="wrapped"))
+    assert told["response"].startswith(f"authorization:{app.client_id}:code=")
 
 
 # ---- Clients

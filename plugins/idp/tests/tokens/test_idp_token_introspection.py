@@ -56,6 +56,22 @@ async def test_a_refresh_token_while_it_is_current(desk: Any, client: Any) -> No
     assert not await desk.events("refresh_replay")  # looking is no use
 
 
+@pytest.mark.parametrize("alg", [None, "RS256"])
+async def test_rfc_9701_whoever_accepts_it_gets_the_answer_signed(desk: Any, alg: str | None) -> None:
+    client = await desk.client(more={} if alg is None else {"introspection_signed_response_alg": alg})
+    token = (await desk.tokens(client))["access_token"]
+    accept = {"Accept": "application/token-introspection+jwt"}
+
+    signed = [await desk.form("/introspect", client, {"token": text}, accept) for text in (token, "nothing")]
+
+    assert [answer.headers["Content-Type"] for answer in signed] == [accept["Accept"]] * 2
+    live, dead = (desk.read(answer.text) for answer in signed)
+    assert (live.header["typ"], live.header["alg"]) == ("token-introspection+jwt", alg or "ES256")
+    assert live.claims["aud"] == client.client_id
+    assert live.claims["token_introspection"] == await desk.introspect(client, token)
+    assert dead.claims["token_introspection"] == {"active": False}
+
+
 async def test_s031_only_those_whom_it_concerns_are_told(desk: Any, client: Any) -> None:
     other = await desk.client()
     auditor = await desk.client(scopes=("introspect", "api"))

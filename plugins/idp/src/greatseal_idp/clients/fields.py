@@ -41,6 +41,7 @@ class MoreFields(msgspec.Struct, kw_only=True):
     strict_assertion_audience: Switch = UNSET
     id_token_signed_response_alg: SignatureAlg = UNSET
     userinfo_signed_response_alg: SignatureAlg = UNSET
+    introspection_signed_response_alg: SignatureAlg = UNSET
     token_endpoint_auth_signing_alg: Text = UNSET
     access_token_signed_response_alg: SignatureAlg = UNSET
     access_token_format: Literal["jwt", "opaque"] | UnsetType | None = UNSET

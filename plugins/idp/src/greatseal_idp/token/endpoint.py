@@ -74,7 +74,7 @@ class TokenEndpoint:
         asked = await self._asked(request) if self._extensions.found else NO_WISHES
         granted = await self._redeemed(grant, await grant.prepare(request), request, asked)
         response = await self._issuer.response(request.client, granted)
-        headers = (_NO_CACHE, *request.match.headers, *headers_of(request))
+        headers = (_NO_CACHE, *request.match.headers, *(headers_of(request) if request.proofs else ()))
         return Reply(body=orjson.dumps(response), content_type="application/json", headers=headers)
 
     def _grant(self, request: ProvenRequest) -> Grant[Any]:

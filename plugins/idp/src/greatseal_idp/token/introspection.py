@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from greatseal.api.clients import Client, Clients, InvalidClient
+from greatseal.api.clients import Client, Clients, InvalidClient, ProvenRequest
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccountRefused
 from greatseal.api.moments import SECOND
@@ -15,11 +15,13 @@ from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT
+from greatseal_idp.signing import Signing
 from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
 from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
 
+SIGNED = "application/token-introspection+jwt"
 _INACTIVE = Reply(body=b'{"active":false}', content_type="application/json")
 _SHOWN = (
     "scope", "client_id", "exp", "iat", "nbf", "sub", "aud", "iss", "jti", "cnf", "act", "acr", "amr", "auth_time",
@@ -38,6 +40,7 @@ class Introspection:
         families: FamiliesImpl,
         directories: DirectoriesImpl,
         *,
+        signing: Signing,
         proofs: Proofs,
         extensions: Extensions,
         cors: Cors,
@@ -47,6 +50,7 @@ class Introspection:
         self._tokens = tokens
         self._families = families
         self._directories = directories
+        self._signing = signing
         self._proofs = proofs
         self._extensions = extensions
         self._cors = cors
@@ -65,8 +69,12 @@ class Introspection:
         return [route, self._cors.preflight("/introspect", ["POST"])]
 
     async def introspect(self, call: Call) -> Reply:
-        """The introspection response (s2.2)."""
+        """The introspection response (s2.2), signed for whoever accepts it so (RFC 9701 s5)."""
         request = await self._clients.authenticate(call)
+        reply = await self._answer(request)
+        return await self._signed(reply, request.client) if SIGNED in call.headers.get("Accept", "") else reply
+
+    async def _answer(self, request: ProvenRequest) -> Reply:
         if request.client.token_endpoint_auth_method == PublicClient.method:
             raise InvalidClient("a public client cannot introspect tokens")
         token = request.form.get("token")
@@ -83,6 +91,13 @@ class Introspection:
         if found.introspection is None:
             found.introspection = orjson.dumps(self._members(found))
         return Reply(body=found.introspection, content_type="application/json")
+
+    async def _signed(self, reply: Reply, client: Client) -> Reply:
+        now = self._host.clock.now() // SECOND
+        said = {"iss": self._host.issuer, "aud": client.client_id, "iat": now, "token_introspection": orjson.loads(reply.body)}
+        alg = client.more.get("introspection_signed_response_alg")
+        signed = await self._signing.jwt("token-introspection+jwt", said, alg=alg)
+        return Reply(body=(await self._extensions.seal("introspection", client, signed)).encode(), content_type=SIGNED)
 
     async def _refresh_token(self, text: str, client: Client) -> Reply:
         token = await self._families.read(text)
