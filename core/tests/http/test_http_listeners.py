@@ -21,8 +21,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from greatseal.api.http import Reply, Route
-from greatseal.http import listeners
+from greatseal.http import listeners, protocol
 from greatseal.http.listeners import HttpLimits, ListenerConfig, ListenProblem, open_listeners
+from greatseal.http.server import own_protocol
 from greatseal.http.tls import Tls, tls_context
 
 
@@ -520,3 +521,32 @@ async def test_f21_sigterm_under_load_loses_no_answer_and_resets_no_request(tmp_
         total += len(done)
     assert await server.wait() == 0
     assert total >= ENOUGH * rounds
+
+
+# ---- Another aiohttp
+
+
+async def test_an_aiohttp_without_our_internals_serves_by_itself_and_says_so_once(serve, monkeypatch):
+    monkeypatch.setattr(protocol, "INTERNALS", (*protocol.INTERNALS, "_gone_in_the_next_release"))
+    served = await serve(ROUTES)
+
+    for _ in range(3):
+        assert (await served.ask("GET", "/a")).status == 200
+    assert (await served.ask("GET", "/none")).status == 404
+    (told,) = [line for line in served.log if line["level"] == "warning"]
+    assert told["reason"] == "no _gone_in_the_next_release"
+    await served.listeners.stop()
+
+
+def test_a_name_that_cannot_be_imported_is_told(monkeypatch):
+    monkeypatch.delattr("aiohttp.web_protocol._ErrInfo")
+    monkeypatch.delitem(sys.modules, "greatseal.http.protocol")
+
+    found, reason = own_protocol()
+
+    assert found is None
+    assert "_ErrInfo" in reason
+
+
+def test_this_aiohttp_has_all_that_ours_needs():
+    assert own_protocol() == (protocol.HttpProtocol, "")

@@ -2,10 +2,8 @@
 
 aiohttp has no time limit for a request head, a body or a silent connection, none for the whole of a head, and closes an idle
 connection so that a request already on its way is answered with a reset. This subclass adds that, and answers a request that came
-alone and whole at once, where aiohttp makes a task of it. It relies on these internals of RequestHandler, which tests of this package
-hold fast: ``_messages``, ``_request_count``, ``_waiter``, ``_ErrInfo``, ``_parser``, ``_task_handler``,
-``_current_request``, ``_request_in_progress``, ``_handler_waiter``, ``_process_keepalive``, ``_keepalive_handle`` and
-``_next_keepalive_close_time``.
+alone and whole at once, where aiohttp makes a task of it. It relies on internals of aiohttp: without one of :data:`INTERNALS`, or of
+what is imported here, :class:`greatseal.http.server.HttpServer` leaves connections to aiohttp.
 """
 
 import asyncio
@@ -28,6 +26,12 @@ from greatseal.http.wire import WireResponse, head_of
 
 if TYPE_CHECKING:
     from greatseal.http.server import HttpServer
+
+INTERNALS = (
+    "_current_request", "_handler_waiter", "_keepalive_handle", "_loop", "_manager", "_messages", "_next_keepalive_close_time", "_parser",
+    "_process_keepalive", "_request_count", "_request_factory", "_request_handler", "_request_in_progress", "_task_handler", "_waiter",
+)  # fmt: skip
+"""The names of aiohttp's RequestHandler that are used here and are not its public ones."""
 
 
 class HttpProtocol(RequestHandler):

@@ -2,8 +2,9 @@
 
 import asyncio
 import weakref
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import aiohttp
 import structlog
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -13,7 +14,19 @@ from aiohttp.web_protocol import RequestHandler
 
 from greatseal.http.dispatch import Dispatcher
 from greatseal.http.limits import HttpLimits
-from greatseal.http.protocol import HttpProtocol
+
+if TYPE_CHECKING:
+    from greatseal.http.protocol import HttpProtocol
+
+
+def own_protocol() -> "tuple[type[HttpProtocol] | None, str]":
+    """The protocol of ours, or None and the internals of aiohttp (or asyncio) that it lacks in this version."""
+    try:
+        from greatseal.http.protocol import INTERNALS, HttpProtocol
+    except ImportError as error:
+        return None, str(error)
+    absent = [name for name in INTERNALS if not hasattr(RequestHandler, name)]
+    return (None, f"no {', '.join(absent)}") if absent else (HttpProtocol, "")
 
 
 class HttpServer(web.Server):
@@ -31,7 +44,11 @@ class HttpServer(web.Server):
         self.log = log
         self.stopping = False
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
-        self.handshaking: weakref.WeakSet[HttpProtocol] = weakref.WeakSet()
+        self.handshaking: weakref.WeakSet[RequestHandler] = weakref.WeakSet()
+        self._protocol, absent = own_protocol()
+        if self._protocol is None:
+            told = "aiohttp serves by itself, without our limits in time: this version has not the internals that ours needs"
+            log.warning(told, aiohttp=aiohttp.__version__, reason=absent)
         self._limits = limits
         self._max_body_bytes = dispatcher.max_body_bytes
         app = web.Application()
@@ -39,14 +56,16 @@ class HttpServer(web.Server):
         self._match_info.add_app(app)
         self._match_info.freeze()
 
-    def __call__(self) -> HttpProtocol:
-        protocol = HttpProtocol(self, self._limits, asyncio.get_running_loop())
+    def __call__(self) -> RequestHandler:
+        if self._protocol is None:
+            return super().__call__()
+        protocol = self._protocol(self, self._limits, asyncio.get_running_loop())
         self.handshaking.add(protocol)
         return protocol
 
-    def protocols(self) -> list[HttpProtocol]:
-        """Of the open connections."""
-        return cast("list[HttpProtocol]", self.connections)
+    def protocols(self) -> "list[HttpProtocol]":
+        """Of the open connections, as far as they are of ours."""
+        return [] if self._protocol is None else cast("list[HttpProtocol]", self.connections)
 
     def send(self, transport: asyncio.Transport, answer: bytes) -> None:
         """Write at the end of this turn of the event loop: answers that go out together wake their readers once, not one by one."""

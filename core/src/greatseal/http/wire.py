@@ -94,7 +94,10 @@ class WireResponse(web.StreamResponse):
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         protocol: Any = request.protocol
-        await protocol.send(self.encoded(request))
+        if hasattr(protocol, "send"):
+            await protocol.send(self.encoded(request))
+        elif request.transport is not None:  # aiohttp serves by itself
+            request.transport.write(self.encoded(request))
         return request.writer
 
     def encoded(self, request: web.BaseRequest) -> bytes:
