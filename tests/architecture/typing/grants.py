@@ -36,6 +36,7 @@ class AuthorizationCode(Grant[CodeRequest]):
     """RFC 6749 s4.1.3: one use; a second one revokes what the first one gave."""
 
     grant_type = "authorization_code"
+    handle = ("code", "ac")
 
     CONSUME: Executable
     USED: Executable
@@ -91,6 +92,7 @@ class DeviceCode(Grant[Poll]):
     """RFC 8628 s3.4: every poll is a write, refusals too; the approved one consumes."""
 
     grant_type = "urn:ietf:params:oauth:grant-type:device_code"
+    handle = ("device_code", "dc")
 
     POLL: Executable
     CONSUME: Executable

@@ -85,6 +85,9 @@ class Grant(ABC, Generic[P]):
     """One ``grant_type``. ``P`` is what its transaction needs."""
 
     grant_type: ClassVar[str]
+    handle: ClassVar[tuple[str, str] | None] = None
+    """The form parameter that holds a handle, and its kind, for example ``("code", "ac")``. Planned: of several nodes the one that made the
+    handle answers the whole request (``Route.owner``), so that the row is always here and what is prepared need not travel."""
 
     @abstractmethod
     async def prepare(self, request: ProvenRequest) -> P | Granted:

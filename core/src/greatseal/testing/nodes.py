@@ -5,6 +5,7 @@ beyond this fake.
 """
 
 import asyncio
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -265,5 +266,7 @@ async def serve_nodes(
             server = {**sections.get("server", {}), "base_url": f"http://localhost:{ports[labels[0]]}", "listen": f"127.0.0.1:{port}"}
             own = {**sections, "server": server, "cluster": {"node_id": label}}
             config = document(home, [*features, wires], **own)
+            if services:
+                shutil.copy(folder / labels[0] / "cluster.key", home)  # all nodes hold it
             services[label] = await stack.enter_async_context(serve(config, clock=clock))
         yield nodes, services

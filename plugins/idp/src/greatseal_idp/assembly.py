@@ -160,6 +160,7 @@ class Assembly:
             self.authorize,
             ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
             ConsentEndpoint(
+                host,
                 login=self.login,
                 scopes=self.scopes,
                 reader=self.reader,

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,8 +13,9 @@ from joserfc.jwk import KeySet
 
 from greatseal.api.clients import Client, Registration
 from greatseal.testing import FakeClock
-from greatseal.testing.desk import Answer
-from greatseal.testing.people import PeopleDesk
+from greatseal.testing.desk import Answer, forgetful
+from greatseal.testing.distributions import install
+from greatseal.testing.people import PEOPLE, PeopleDesk
 from greatseal.testing.service import Service
 from greatseal_idp import tables as t
 from greatseal_idp.token.codes import CodeOrder
@@ -133,6 +135,19 @@ async def start_desk(open_people: Any) -> StartDesk:
         return desk
 
     return start
+
+
+@pytest.fixture
+async def start_desks(tmp_path: Path, start_nodes: Any) -> AsyncIterator[StartDesk]:
+    """``nodes, n1, n2 = await start_desks()``: the same provider at two nodes, and the wires between them."""
+    feature = install(tmp_path / "nodes", "greatseal-people", PEOPLE)
+    async with forgetful() as http:
+
+        async def start() -> tuple[Any, ...]:
+            nodes, services = await start_nodes(feature, "idp", collections=[t.CLIENT, t.SESSION, t.SCOPE, t.CONSENT])
+            return nodes, *(Desk(service, http) for service in services.values())
+
+        yield start
 
 
 @pytest.fixture

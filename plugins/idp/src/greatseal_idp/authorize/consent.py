@@ -11,6 +11,7 @@ from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccessDenied, Login, SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticated
+from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
@@ -20,6 +21,7 @@ from greatseal_idp.authorize.response import Responses, refusal
 from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.extensions import Details
+from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.pages.forms import Forms, media_type
 from greatseal_idp.pages.render import Pages, form_sources, wants_html
 from greatseal_idp.scopes import Scope, Scopes
@@ -43,6 +45,7 @@ class ConsentEndpoint:
 
     def __init__(
         self,
+        host: Host,
         *,
         login: Login,
         scopes: Scopes,
@@ -56,6 +59,7 @@ class ConsentEndpoint:
         forms: Forms,
         origin: OwnOrigin,
     ) -> None:
+        self._host = host
         self._login = login
         self._scopes = scopes
         self._reader = reader
@@ -71,9 +75,10 @@ class ConsentEndpoint:
     def routes(self) -> list[Route]:
         signed_in = Handler("a session is needed; a browser whose session has ended is shown a page")
         types = (FORM, "application/json")
+        owner = owner_of_handle(self._host, ("consent_id", CONSENT))
         return [
-            Route("GET", PATH, self.show, auth=signed_in, summary="The consent that waits, as page or JSON."),
-            Route("POST", PATH, self.decide, auth=signed_in, content_types=types, summary="Approve or deny it."),
+            Route("GET", PATH, self.show, auth=signed_in, summary="The consent that waits, as page or JSON.", owner=owner),
+            Route("POST", PATH, self.decide, auth=signed_in, content_types=types, summary="Approve or deny it.", owner=owner),
         ]
 
     async def show(self, call: Call) -> Reply:

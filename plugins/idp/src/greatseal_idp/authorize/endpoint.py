@@ -18,6 +18,7 @@ from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.extensions import NO_DETAILS, Details, Extensions
+from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN as SIGN_IN_PAGE
 from greatseal_idp.scopes import Asked
@@ -69,8 +70,11 @@ class AuthorizeEndpoint:
 
     def routes(self) -> list[Route]:
         anybody = Handler("who is signed in decides how the request goes on")
+        owner = owner_of_handle(self._host, (TRANSACTION, SIGN_IN), ("request_uri", PUSHED), prefix=URN)
         return [
-            Route("GET", "/authorize", self.authorize, style="page", auth=anybody, summary="Ask for a code (RFC 6749 s4.1.1)."),
+            Route(
+                "GET", "/authorize", self.authorize, style="page", auth=anybody, summary="Ask for a code (RFC 6749 s4.1.1).", owner=owner
+            ),
             Route(
                 "POST",
                 "/authorize",
@@ -79,6 +83,7 @@ class AuthorizeEndpoint:
                 auth=anybody,
                 content_types=(),
                 summary="Ask for a code, with the parameters in a form.",
+                owner=owner,
             ),
         ]
 

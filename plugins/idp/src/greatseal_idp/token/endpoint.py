@@ -16,6 +16,7 @@ from greatseal.api.tokens import Families, Grant, Granted, UnauthorizedClient
 from greatseal.host import Host
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.extensions import NO_WISHES, Extensions, Wishes
+from greatseal_idp.owners import owner_of_grant
 from greatseal_idp.proofs import Proofs, headers_of, told
 from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.issue import Issuer
@@ -55,6 +56,7 @@ class TokenEndpoint:
             auth=Handler("the client proves itself by its registered method"),
             content_types=(),
             summary="Tokens for a grant (RFC 6749 s5.1).",
+            owner=owner_of_grant(self._host),
         )
         return [route, self._cors.preflight("/token", ["POST"])]
 

@@ -13,6 +13,7 @@ from greatseal.host import Host
 from greatseal_idp.clients.methods.none import PublicClient
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.extensions import Extensions
+from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT
 from greatseal_idp.signing import Signing
@@ -65,6 +66,7 @@ class Introspection:
             auth=Handler("the client proves itself by its registered method"),
             content_types=(),
             summary="State and claims of a token (RFC 7662).",
+            owner=owner_of_handle(self._host, ("token", REFRESH)),
         )
         return [route, self._cors.preflight("/introspect", ["POST"])]
 

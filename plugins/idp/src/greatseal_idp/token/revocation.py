@@ -7,6 +7,7 @@ from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
 from greatseal.api.tokens import AccessToken
 from greatseal.host import Host
+from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
@@ -39,6 +40,7 @@ class Revocation:
             auth=Handler("the client proves itself by its registered method"),
             content_types=(),
             summary="Revoke an access token, or a refresh token with its family (RFC 7009).",
+            owner=owner_of_handle(self._host, ("token", REFRESH)),
         )
         return [route, self._cors.preflight("/revoke", ["POST"])]
 

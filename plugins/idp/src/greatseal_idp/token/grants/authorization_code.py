@@ -55,6 +55,7 @@ class AuthorizationCode(Grant[CodeRequest]):
     """Redeems the codes of /authorize."""
 
     grant_type = "authorization_code"
+    handle = ("code", KIND)
 
     def __init__(self, host: Host, codes: Codes, tokens: Tokens, scopes: Scopes, claims: Claims, *, endings: Endings) -> None:
         self._host = host

@@ -17,7 +17,7 @@ from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.families import FamiliesImpl, FamilyGrant
 from greatseal_idp.token.grants.authorization_code import remaining
-from greatseal_idp.token.refresh_tokens import RefreshToken
+from greatseal_idp.token.refresh_tokens import KIND, RefreshToken
 
 UNKNOWN = "the refresh token is unknown, expired, used or revoked"
 
@@ -39,6 +39,7 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
     """Rotates families: one guarded UPDATE, and nothing else is read or written."""
 
     grant_type = "refresh_token"
+    handle = ("refresh_token", KIND)
 
     def __init__(self, host: Host, families: FamiliesImpl, tokens: Tokens, scopes: Scopes, claims: Claims, *, proofs: Proofs) -> None:
         self._host = host
