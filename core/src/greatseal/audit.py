@@ -1,6 +1,7 @@
 """The kernel's schema, and the audit store in it (ruling R12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 from sqlalchemy import Select, select
 
@@ -22,19 +23,25 @@ EVENTS = (
 """What the kernel itself writes."""
 
 
-def _listing(*filters: str) -> Select[tuple[object, ...]]:
-    chosen = select(audit).where(audit.c.id < param("before"), *(audit.c[name] == param(name) for name in ("service", *filters)))
-    return chosen.order_by(audit.c.id.desc()).limit(param("limit")).offset(param("offset"))
-
-
-_LISTINGS: Mapping[tuple[str, ...], Select[tuple[object, ...]]] = {
-    filters: _listing(*filters) for filters in ((), ("event_type",), ("sub",), ("event_type", "sub"))
+_FILTERS = {
+    "event_type": audit.c.event_type == param("event_type"),
+    "sub": audit.c.sub == param("sub"),
+    "outcome": audit.c.outcome == param("outcome"),
+    "since": audit.c.created_at >= param("since"),
+    "until": audit.c.created_at < param("until"),
 }
+
+
+@cache
+def _listing(filters: tuple[str, ...]) -> Select[tuple[object, ...]]:
+    conditions = (audit.c.service == param("service"), audit.c.id < param("before"), *(_FILTERS[name] for name in filters))
+    return select(audit).where(*conditions).order_by(audit.c.id.desc()).limit(param("limit")).offset(param("offset"))
 
 
 @scan
 def recorded(tx: Tx, query: AuditQuery) -> Sequence[AuditRecord]:
     """The events of a query, newest first."""
-    values = {name: value for name, value in (("event_type", query.event_type), ("sub", query.sub)) if value is not None}
-    rows = tx.all(_LISTINGS[tuple(values)], service=query.service, before=query.before, limit=query.limit, offset=query.offset, **values)
+    values = {name: value for name in _FILTERS if (value := getattr(query, name)) is not None}
+    listing = _listing(tuple(values))
+    rows = tx.all(listing, service=query.service, before=query.before, limit=query.limit, offset=query.offset, **values)
     return [AuditRecord(**{name: getattr(row, name) for name in AuditRecord.__struct_fields__}) for row in rows]

@@ -38,3 +38,15 @@ async def test_events_are_paged_and_filtered(database):
     assert await ids(database, sub="u0") == [4, 1]
     assert await ids(database, sub="u0", event_type="logout") == [1]
     assert await ids(database, sub="' OR 1=1 --") == []
+
+
+async def test_events_are_filtered_by_their_outcome_and_time(database):
+    await database.write(lambda tx: tx.audit(AuditEvent(event_type="login_failure", service="idp", sub="u0", outcome="failure")))
+    first, *_, last = reversed(await database.read(recorded, AuditQuery(service="idp")))
+
+    assert await ids(database, outcome="failure") == [last.id]
+    assert await ids(database, outcome="failure", sub="u1") == []
+    assert await ids(database, outcome="success", until=last.created_at, limit=1) == [5]
+    assert await ids(database, since=last.created_at) == [last.id]
+    assert await ids(database, since=first.created_at, until=first.created_at) == []
+    assert await ids(database, since=first.created_at + 1, until=last.created_at) == []

@@ -368,6 +368,26 @@ def test_two_owners_of_one_member_are_told_before_a_start(tmp_path, monkeypatch,
     assert report(plugins={"enabled": enabled}) == [problem]
 
 
+OPERATORS = """
+from greatseal import hookimpl
+from greatseal.api.http import Operator, Route
+class Plugin:
+    @hookimpl
+    def routes(self, host):
+        return [Route("GET", "/admin/a", None, auth=Operator(("administrator",)), listener="admin", style="acme-admin")]
+"""
+
+
+def test_routes_of_the_admin_listener_are_not_there_without_its_section(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = {"enabled": [install(tmp_path, "greatseal-operators", OPERATORS)]}
+    kernel = Kernel({"server": {"base_url": "http://localhost:8080"}, "plugins": plugins})
+
+    assert not [route for route in kernel.routes if route.listener == "admin"]
+    (problem,) = report(plugins=plugins, admin={"listen": "127.0.0.1:8443"})
+    assert "Operator" in problem
+
+
 def test_a_plugin_that_cannot_say_what_it_provides_is_not_called_absent():
     """[ca] cannot be decoded, so nobody asks for the service that its plugin would have provided."""
     found = report(plugins={"enabled": ["ca", "acme", "resolver", "http-01"]}, ca=3, database={"url": f"sqlite:///{Path.cwd()}/x.db"})

@@ -31,7 +31,7 @@ class AuditRecord(AuditEvent, frozen=True, kw_only=True):
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one service, newest first: at most ``limit`` with an id below ``before``, after the ``offset`` newest of them.
 
-    A filter that is None lets all through.
+    A filter that is None lets all through. ``since`` and ``until`` are microseconds: from the one on, before the other.
     """
 
     service: str
@@ -40,3 +40,6 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     event_type: str | None = None
     sub: str | None = None
+    outcome: str | None = None
+    since: int | None = None
+    until: int | None = None

@@ -275,6 +275,8 @@ class Route(msgspec.Struct, frozen=True):
     With ``cors`` scripts of any web page may call it and read every header of the answer; browsers send no cookies along. So it is for what
     is public or proven by what the script itself sends, never for routes that a cookie opens.
 
+    A route of the listener ``admin`` is there while the configuration has the section `[admin]`; without it nobody misses its scheme.
+
     ``owner`` is for a call about what one node keeps, such as a code: see :mod:`greatseal.api.nodes`. Planned: a service is one node as
     yet, and nobody asks it.
     """

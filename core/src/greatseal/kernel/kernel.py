@@ -266,6 +266,8 @@ class Kernel:
         if admin := self.admin():
             exposition = Exposition(self.metrics, private=is_private(admin.listen), token=admin.metrics_token)
             owned += [("core", route) for route in exposition.routes()]
+        else:  # nobody could call those of its listener
+            owned = [(feature, route) for feature, route in owned if route.listener != "admin"]
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
         # Who guards a route cannot be told while a plugin did not say.

@@ -8,6 +8,7 @@ from greatseal.api.declarations import PermissionName
 from greatseal.api.http import AuthScheme, Call, Permission, Reply, Route
 from greatseal.api.issuance import Certificate, CertificateQuery
 from greatseal.api.lists import filter_of, listed, page_of
+from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
@@ -21,7 +22,6 @@ PERMISSIONS = (
     PermissionName("certificates:write", "Revoke certificates"),
 )
 _WORDS = {number: word for word, number in REASONS.items()}
-SECOND = 1_000_000
 
 
 class Revocation(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def _shown(one: Certificate) -> dict[str, Any]:
         "serial": one.serial.hex() if one.serial else None,
         "account_id": one.account_id,
         "order_id": one.order_id,
-        "revoked_at": one.revoked_at and one.revoked_at // SECOND,
+        "revoked_at": one.revoked_at and seconds(one.revoked_at),
         "reason": None if one.reason is None else _WORDS[one.reason],
     }
     return {
@@ -106,6 +106,6 @@ def _shown(one: Certificate) -> dict[str, Any]:
         "status": one.status,
         "profile": one.profile,
         **{name: value for name, value in optional.items() if value is not None},
-        "not_before": one.not_before // SECOND,
-        "not_after": one.not_after // SECOND,
+        "not_before": seconds(one.not_before),
+        "not_after": seconds(one.not_after),
     }

@@ -119,3 +119,17 @@ async def test_an_admin_write_is_in_the_list_when_it_was_answered(admin):
     event = (await listed(admin, "?limit=1"))[0]
 
     assert (event["event_type"], event["sub"], event["client_id"]) == ("client_created", "alice@LOCALHOST", client["client_id"])
+
+
+async def test_events_are_filtered_by_outcome_and_time(admin):
+    await write(admin, 2, outcome="failure")
+    now = 1_800_000_000
+
+    async def details(query):
+        return [event["detail"] for event in await listed(admin, f"?event_type=logout&{query}")]
+
+    assert await details("outcome=failure") == ["1", "0"]
+    assert await details("outcome=success") == []
+    assert await details(f"since={now}&until={now + 1}") == ["1", "0"]
+    assert await details(f"until={now}") == await details(f"since={now + 1}") == []
+    assert (await admin.get("audit?since=yesterday")).status == 400

@@ -5,7 +5,7 @@ from typing import Any
 from greatseal.api.audit import AuditQuery, AuditRecord
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import LARGEST, filter_of, next_link, number_of
-from greatseal.api.moments import seconds
+from greatseal.api.moments import SECOND, seconds
 from greatseal.host import Host
 
 MOST = 100
@@ -31,6 +31,9 @@ class AuditAdmin:
             limit=limit + 1,
             event_type=filter_of(call, "event_type"),
             sub=filter_of(call, "sub"),
+            outcome=filter_of(call, "outcome"),
+            since=_moment(call, "since"),
+            until=_moment(call, "until"),
         )
         records = await self._host.audit_records(query)
         reply = Reply.json([_shown(record) for record in records[:limit]])
@@ -39,6 +42,12 @@ class AuditAdmin:
         # By key, whatever offset this page has: events that come meanwhile shift nothing.
         link = next_link(call, self._host.issuer, limit=str(limit), offset="0", after=str(records[limit - 1].id))
         return reply.with_headers(link)
+
+
+def _moment(call: Call, name: str) -> int | None:
+    """A Unix timestamp of the query in microseconds."""
+    given = number_of(call, name, least=0, default=0, most=LARGEST // SECOND)
+    return given * SECOND if name in call.query else None
 
 
 def _shown(record: AuditRecord) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``greatseal ctl``: keys, cluster key, nodes, families, users, groups, scopes, audit."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -172,12 +173,22 @@ def delete_scope(admin: Admin, name: str, yes: bool) -> None:
 # ---- Audit
 
 
+WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
+
+
 @command(None, "audit")
 @click.option("--type", "event_type", help="Events of this type alone, for example login_failure.")
 @click.option("--sub", help="Events of this subject alone.")
+@click.option("--outcome", type=click.Choice(["success", "failure"]), help="Events that ended so.")
+@click.option("--since", type=WHEN, help="From this moment on, in UTC.")
+@click.option("--until", type=WHEN, help="Before this moment, in UTC.")
 @LIMIT
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Leave out so many of the newest.")
-def audit(admin: Admin, event_type: str | None, sub: str | None, limit: int, offset: int) -> None:
+def audit(admin: Admin, /, limit: int, since: datetime | None, until: datetime | None, **query: str | int | None) -> None:
     """List audit events, newest first."""
-    found = admin.listed("audit", limit, event_type=event_type, sub=sub, offset=offset)
+    found = admin.listed("audit", limit, since=_seconds(since), until=_seconds(until), **query)
     admin.output.rows(found, ("created_at", "event_type", "sub", "client_id", "detail"), "no events")
+
+
+def _seconds(when: datetime | None) -> int | None:
+    return None if when is None else int(when.replace(tzinfo=UTC).timestamp())
