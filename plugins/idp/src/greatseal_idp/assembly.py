@@ -98,7 +98,7 @@ class Assembly:
         self.roles = Roles(host, self.directories)
         self.limits = LoginLimits(host)
         self.backchannel = Backchannel(host, self.clients, self.signing)
-        self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel)
+        self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
 
         self.waiting = WaitingRequests(host)

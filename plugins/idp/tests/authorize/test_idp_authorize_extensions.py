@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from greatseal.api.authorization import Extension, ResponseMode, Shown, Wish
-from greatseal.api.clients import Client, InvalidClientMetadata
+from greatseal.api.clients import Client, InvalidClientMetadata, Proof
 from greatseal.api.http import Discovery, Handler, Parameters, Reply, Route
 from greatseal.api.problems import BadRequest, StartProblem
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS
-from greatseal.api.tokens import Grant, Granted, InvalidTarget
+from greatseal.api.tokens import Grant, Granted, InvalidGrant, InvalidTarget, TokenBinding
 from greatseal.testing import FakeClock
 from greatseal.testing.desk import CALLBACK, members_of
 from greatseal.testing.extensions import ExtensionContract
@@ -311,6 +311,49 @@ async def test_an_extension_that_is_gone_is_503_and_nothing_is_used_up(
     assert [answer.status for answer in gone] == [503, 503]
     assert (plain.status, "Location" in plain.headers) == (503, False), "an answer is not sent in another way than was asked for"
     assert [claims_of(app, answer)["colours"] for answer in back] == [["green"], ["green"]]
+
+
+class Keys(TokenBinding):
+    """The key is what the header says: here nobody lies."""
+
+    confirmation = "jkt"
+
+    async def prove(self, request: Any) -> Any:
+        sent = request.call.headers.get("Key")
+        return sent and Proof(confirmation="jkt", value=sent, headers=(("Key-Nonce", "next"),))
+
+    async def check(self, call: Any, text: str, token: Any, value: str) -> Any:
+        return ()
+
+
+class Codes(Extension[Kept]):
+    """Binds a code to the key that /par saw."""
+
+    name = "codes"
+    kept_as = Kept
+
+    async def ask(self, ask: Any) -> Any:
+        return Wish(kept=Kept(colours=(ask.proven["jkt"],))) if ask.at == "par" and ask.proven else None
+
+    def grant(self, kept: Kept | None, asked: Any, terms: Any, granting: Any) -> Any:
+        if kept is not None and granting.grant_type == "authorization_code" and granting.proven.get("jkt") not in kept.colours:
+            raise InvalidGrant("the code is bound to another key")
+        return terms
+
+
+async def test_a_code_is_bound_to_the_key_that_par_saw_by_an_extension(ready: Any) -> None:
+    app = await ready(Keys(), Codes())
+
+    pushed = await app.desk.post("/par", data=app.parameters(), headers={**app.credentials, "Key": "k1"})
+    refused = await app.desk.post("/par", data=app.parameters(scope="nothing"), headers={**app.credentials, "Key": "k1"})
+    query = urlencode({"client_id": app.client_id, "request_uri": pushed.json["request_uri"]})
+    code = app.told(await app.desk.get(f"/authorize?{query}", cookie=app.cookie))["code"]
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "code_verifier": app.VERIFIER}
+    answers = [await app.desk.post("/token", data=form, headers={**app.credentials, **key}) for key in ({}, {"Key": "k2"}, {"Key": "k1"})]
+
+    assert [answer.headers["Key-Nonce"] for answer in (pushed, refused, *answers[1:])] == ["next"] * 4
+    assert [answer.outcome for answer in answers[:2]] == [(400, "invalid_grant")] * 2
+    assert claims_of(app, answers[2])["cnf"] == {"jkt": "k1"}
 
 
 # ---- The person
@@ -636,4 +679,3 @@ async def test_without_extensions_nothing_of_them_is_read(desk: Any, register_ap
     told = app.told(await app.ask(await desk.cookie(), resource="https://api.example/"))
 
     assert set(told) == {"code", "state", "iss"}
-    assert CALLBACK

@@ -1,8 +1,7 @@
 """Browser sessions: found by the SHA-256 of the cookie's value, kept in memory, ended in one transaction with all that hangs on them."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
 from sqlalchemy import select
@@ -62,22 +61,19 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     password_changed_at: int | None
 
 
-class Notifier(Protocol):
-    """Who tells clients of a logout."""
-
-    def queue(self, tx: Tx, session: StoredSession) -> None:
-        """Have the clients of an ended session told."""
+Tell = Callable[[Tx, StoredSession], None]
+"""Has the clients of an ended session told, in the transaction that ends it."""
 
 
 class SessionStore:
     """The sessions of this issuer."""
 
-    def __init__(self, host: Host, directories: DirectoriesImpl, endings: Endings, revocations: Revocations, notifier: Notifier) -> None:
+    def __init__(self, host: Host, directories: DirectoriesImpl, endings: Endings, revocations: Revocations, tell: Tell) -> None:
         self._host = host
         self._directories = directories
         self._endings = endings
         self._revocations = revocations
-        self._notifier = notifier
+        self._tell = tell
         self._ttl = host.settings(SessionSettings).ttl * SECOND
         self._idle_ttl = host.settings(SessionSettings).idle_ttl * SECOND
         self._cookie = SessionCookie(host)
@@ -152,7 +148,7 @@ class SessionStore:
         """End a session: its refresh families without offline_access, its access tokens, and word to its clients. None if there is none."""
         session = self._close(tx, id)
         if session is not None:
-            self._notifier.queue(tx, session)
+            self._tell(tx, session)
             tx.audit(AuditEvent(event_type=event_type, service="idp", sub=session.view.subject, principal=by, detail=f"sid={id}"))
         return session
 
