@@ -392,7 +392,7 @@ FOUND = [
     "[ca] default: {folder}/ca.pem is there without {folder}/ca.key",
     "[profiles.web] issue_as: no enabled plugin issues 'mtc'",
     "[profiles.long] validity_days: 36500 days are more than the 3650 that CA 'default' lives",
-    "plugin 'acme' has no challenge type to offer",
+    "plugin 'acme' has no ChallengeValidator to work with; enable one, for example http-01",
     "{folder}/file/state: the state folder cannot be used: {folder}/file is no folder; see [server] state_dir",
 ]
 

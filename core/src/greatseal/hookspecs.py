@@ -5,7 +5,8 @@ An implementation takes any subset of the parameters. Returning an empty list is
 distribution. Anybody may implement every hook.
 
 A plugin class may carry ``requires`` and ``uses``: tuples of :class:`~greatseal.api.services.ServiceKey`. Hooks with ``host`` are
-called in the topological order of ``requires``, after all settings were bound; ``host.service(KEY)`` works in them.
+called in the topological order of ``requires``, after all settings were bound; ``host.service(KEY)`` works in them. With ``expects``, a
+mapping of contracts to cures, a start without any component of one of them is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from greatseal.api.acme import AccountBinding, ChallengeValidator
     from greatseal.api.authorization import Extension
     from greatseal.api.clients import ClientAuthMethod, ClientResolver
+    from greatseal.api.components import Component
     from greatseal.api.declarations import (
         Check,
         EventType,
@@ -47,7 +49,7 @@ hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_resolvers", "client_trust", "commands", "credential_stores", "ctl", "directories",
+    "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "credential_stores", "ctl", "directories",
     "discovery", "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
     "key_stores", "lifespans", "log_backends", "login_options", "operations", "password_changers", "permissions", "routes",
     "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
@@ -225,6 +227,11 @@ def log_backends(host: "Host") -> "Sequence[LogBackend]":
 
     Tests inherit :class:`greatseal.testing.logs.LogBackendContract`.
     """
+
+
+@hookspec
+def components(host: "Host") -> "Sequence[Component]":
+    """Components of contracts that are none of the kernel's, keyed by ``name``: see :mod:`greatseal.api.components`."""
 
 
 @hookspec

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 import textwrap
 
 import aiohttp
@@ -17,7 +18,7 @@ from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions,
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import StartProblem, Unavailable
 from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 from greatseal.api.workload import Selector
 from greatseal.kernel.kernel import Kernel
@@ -626,3 +627,75 @@ def lifespans(self, host):
     beside.hooks.instances[feature].opened = told = []
     async with opened(beside, beside=True):
         assert told == ["worker"]
+
+
+FAMILY = """
+from greatseal.api.components import Component
+
+class Colour(Component):
+    most = 2
+
+    async def shade(self): ...
+"""
+PAINT = """
+@hookimpl
+def components(self, host):
+    from sample_family import Colour
+    class Paint(Colour):
+        name = {name!r}
+        async def shade(self): await asyncio.Event().wait()
+        deadline = 0.01
+    return [Paint()]
+"""
+
+
+@pytest.fixture
+def family(site):
+    (site / "sample_family.py").write_text(FAMILY)
+    import sample_family
+
+    yield sample_family.Colour
+    del sys.modules["sample_family"]
+
+
+async def test_a_family_of_plugins_brings_its_own_extension_point(plugin, family):
+    red, blue = plugin(PAINT.format(name="red"), "greatseal-red"), plugin(PAINT.format(name="blue"), "greatseal-blue")
+
+    kernel = kernel_with(red, blue)
+    found = kernel.hosts[red].components(family)
+
+    assert list(found) == ["red", "blue"]
+    with pytest.raises(Unavailable) as late:
+        await found["red"].shade()
+    assert late.value.cause == "plugin 'red': components 'Colour red': shade: no answer in 0.01 s"
+    assert dict(kernel_with().registry.of(family)) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (("red", "red"), "components: 'Colour red' comes from plugin 'one' and from plugin 'two'; disable one of them"),
+        (
+            ("red", "blue", "green"),
+            "components: of Colour there may be 2, they come from plugins 'one' and 'two' and 'three'; disable one",
+        ),
+    ],
+)
+def test_how_many_components_there_may_be_is_said_by_their_contract(plugin, family, names, problem):
+    features = [plugin(PAINT.format(name=name), f"greatseal-{who}") for name, who in zip(names, ("one", "two", "three"), strict=False)]
+
+    with pytest.raises(StartProblem) as refused:
+        kernel_with(*features)
+    assert refused.value.messages == (problem,)
+
+
+def test_what_is_no_component_stops_the_start(plugin):
+    with pytest.raises(StartProblem, match="hook components returned object, which is no Component"):
+        kernel_with(plugin("@hookimpl\ndef components(self, host):\n    return [object()]"))
+
+
+def test_a_plugin_that_expects_a_component_is_not_started_without_one(plugin):
+    feature = plugin("expects = {Directory: 'enable users-file'}")
+
+    with pytest.raises(StartProblem, match="plugin 'sample' has no Directory to work with; enable users-file"):
+        kernel_with(feature)

@@ -143,3 +143,11 @@ class Plugin:
     def permissions(self):
         return [PermissionName("paint:mix", "Mix paint.")]
 """
+
+
+async def test_an_identity_provider_without_people_says_so_at_the_start(start_service, capsys):
+    await start_service("idp")
+
+    told = capsys.readouterr().out
+    assert "nobody can sign in here: enable a plugin" in told
+    assert "no directory knows any people" in told

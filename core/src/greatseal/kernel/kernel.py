@@ -248,6 +248,10 @@ class Kernel:
                     self._report.add([problem])
             if point.hook in self._unanswered:
                 self.registry.forget(point)
+        for feature, component in self._collect("components"):
+            if problem := self.registry.add_own(component, feature):
+                self._report.add([problem])
+        self._report.add(self._missing_components())
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
         self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
@@ -292,6 +296,17 @@ class Kernel:
             else:
                 found[mark.name] = fn
         return found
+
+    def _missing_components(self) -> list[str]:
+        """What plugins expect of others and nobody brings; nothing while a plugin did not say what it brings."""
+        if self._unanswered:
+            return []
+        return [
+            f"plugin {feature!r} has no {contract.__name__} to work with; {cure}"
+            for feature, plugin in self.hooks.instances.items()
+            for contract, cure in getattr(plugin, "expects", {}).items()
+            if not self.registry.of(contract)
+        ]
 
     def _permission_problems(self, owned: list[tuple[str, Route]]) -> list[str]:
         declared = {one.name for one in self.permissions}

@@ -10,6 +10,7 @@ import msgspec
 from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientResolver
+from greatseal.api.components import Component, contract_of
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory, DirectoryUnavailable
 from greatseal.api.http import AuthScheme, ClientTrust
@@ -80,6 +81,19 @@ class Registry:
         self._found: dict[type[Any], dict[str, Any]] = {point.contract: {} for point in POINTS}
         self._owners: dict[tuple[type[Any], str], str] = {}
 
+    def add_own(self, component: object, owner: str) -> str | None:
+        """Keep a component whose contract is none of the kernel's; returns what is wrong with it, if anything."""
+        if not isinstance(component, Component):
+            return f"plugin {owner!r}: hook components returned {type(component).__name__}, which is no Component"
+        contract = contract_of(component)
+        found = self._found.setdefault(contract, {})
+        if problem := self.add(Point("components", contract, lambda one: f"{contract.__name__} {one.name}"), component, owner):
+            return problem
+        if contract.most is not None and len(found) > contract.most:
+            owners = " and ".join(repr(self.owner(contract, key)) for key in found)
+            return f"components: of {contract.__name__} there may be {contract.most}, they come from plugins {owners}; disable one"
+        return None
+
     def add(self, point: Point, component: object, owner: str) -> str | None:
         """Keep the component; returns what is wrong with it, if anything."""
         if not isinstance(component, point.contract):
@@ -105,6 +119,8 @@ class Registry:
 
     def of(self, contract: type[T]) -> Mapping[str, T]:
         """The components of one contract. Raises KeyError for a class that is no extension point."""
+        if issubclass(contract, Component):
+            return MappingProxyType({one.name: one for one in self._found.get(contract, {}).values()})
         return MappingProxyType(self._found[contract])
 
     def owner(self, contract: type[Any], key: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ class Plugin:
     """Accounts, orders, authorizations, challenges and finalization; issuing itself is the service ``ISSUANCE``."""
 
     requires = (ISSUANCE,)
+    expects = MappingProxyType({ChallengeValidator: "enable one, for example http-01"})
 
     def __init__(self) -> None:
         self._acme: Acme | None = None
@@ -79,12 +81,6 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return Handlers(host, self.acme(host)).routes()
-
-    @hookimpl
-    def verify(self, host: Host) -> Sequence[str]:
-        if host.components(ChallengeValidator):
-            return []
-        return ["plugin 'acme' has no challenge type to offer; enable one, for example http-01"]
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:

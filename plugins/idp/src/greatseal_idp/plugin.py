@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
+from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Route
+from greatseal.api.identity import Authenticator, LoginOptions
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
@@ -131,6 +133,10 @@ class Plugin:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
             await self.assembly(host).open()
+            if not (host.components(Authenticator) or host.components(LoginOptions)):
+                host.log.warning("nobody can sign in here: enable a plugin with passwords, such as users-file, or other ways")
+            if not host.components(Directory):
+                host.log.warning("no directory knows any people: enable a plugin that has them, such as users-file")
             yield
 
         return [Lifespan(name="idp", open=opened)]
