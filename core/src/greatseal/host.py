@@ -92,8 +92,10 @@ class Changes(Protocol):
 class Strikes(Protocol):
     """Single use of keys that come from outside."""
 
-    def once(self, tx: Tx, kind: str, key: str, until: int) -> bool:
-        """Durable: True the first time, False until ``until`` (microseconds) has passed.
+    async def take(self, kind: str, key: str, until: int) -> bool:
+        """Durable, committed when it returns: True the first time, False until ``until`` (microseconds) has passed.
+
+        Of several nodes the one that the key names decides. Raises Unavailable when it cannot be asked: nobody may be let in on that.
 
         ``until`` is the end of the thing itself, the same for each use of it: a second use is known whatever the clock did between them.
         A later ``until`` is another thing of that name.

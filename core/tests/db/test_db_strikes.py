@@ -7,7 +7,10 @@ from sqlalchemy import MetaData, func, select
 
 from greatseal.clock import FakeClock
 from greatseal.db.core_tables import strike
-from greatseal.kernel.strikes import PORTION, StrikesImpl, forget_expired
+from greatseal.handles import NodeHandles
+from greatseal.kernel.metrics import Metrics
+from greatseal.kernel.plugin_host import Store
+from greatseal.kernel.strikes import PORTION, TAKE, StrikesImpl, forget_expired
 from greatseal.testing.store import open_test_database
 
 metadata = MetaData()
@@ -27,38 +30,38 @@ async def database(database_url, clock):
 
 
 async def test_of_fifty_uses_of_one_key_one_is_the_first(database, clock):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes, until = StrikesImpl(clock, database, NodeHandles("n1", clock)), clock.now() + 60 * SECOND
 
-    answers = await asyncio.gather(*(database.write(lambda tx: strikes.once(tx, "jti", "a", until)) for _ in range(50)))
+    answers = await asyncio.gather(*(strikes.take("jti", "a", until) for _ in range(50)))
 
     assert sum(answers) == 1
 
 
 async def test_kinds_and_keys_do_not_meet(database, clock):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes, until = StrikesImpl(clock, database, NodeHandles("n1", clock)), clock.now() + 60 * SECOND
 
     for kind, key in (("jti", "a"), ("jti", "b"), ("nonce", "a")):
-        assert await database.write(strikes.once, kind, key, until)
+        assert await strikes.take(kind, key, until)
 
 
 async def test_a_key_is_free_again_when_its_time_has_passed(database, clock):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
-    assert await database.write(strikes.once, "jti", "a", until)
+    strikes, until = StrikesImpl(clock, database, NodeHandles("n1", clock)), clock.now() + 60 * SECOND
+    assert await strikes.take("jti", "a", until)
 
     clock.advance(60)
-    assert not await database.write(strikes.once, "jti", "a", until)
+    assert not await strikes.take("jti", "a", until)
     clock.advance(0.000001)
-    assert await database.write(strikes.once, "jti", "a", until + 60 * SECOND)
-    assert not await database.write(strikes.once, "jti", "a", until + 60 * SECOND)
+    assert await strikes.take("jti", "a", until + 60 * SECOND)
+    assert not await strikes.take("jti", "a", until + 60 * SECOND)
 
 
 async def test_expired_strikes_are_deleted_in_portions_and_others_stay(database, clock):
-    strikes, now = StrikesImpl(clock), clock.now()
+    now = clock.now()
 
     def fill(tx):
         for number in range(PORTION + 5):
-            strikes.once(tx, "jti", str(number), now + SECOND)
-        strikes.once(tx, "jti", "stays", now + 60 * SECOND)
+            tx.count(TAKE, kind="jti", key=str(number), until=now + SECOND)
+        tx.count(TAKE, kind="jti", key="stays", until=now + 60 * SECOND)
 
     await database.write(fill)
     clock.advance(2)
@@ -70,22 +73,27 @@ async def test_expired_strikes_are_deleted_in_portions_and_others_stay(database,
 
 
 async def test_no_jump_of_the_clock_makes_a_used_key_free(database, clock):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
-    await database.write(strikes.once, "jti", "a", until)
+    strikes, until = StrikesImpl(clock, database, NodeHandles("n1", clock)), clock.now() + 60 * SECOND
+    await strikes.take("jti", "a", until)
     clock.step(24 * 3600)
 
-    assert not await database.write(strikes.once, "jti", "a", until), "the same thing, while the clock is ahead"
+    assert not await strikes.take("jti", "a", until), "the same thing, while the clock is ahead"
     for _ in range(3):
         assert await forget_expired(database, clock) == 0
         clock.advance(600)
     clock.step(-24 * 3600)
 
-    assert not await database.write(strikes.once, "jti", "a", until)
+    assert not await strikes.take("jti", "a", until)
+
+
+def in_memory(clock, **more):
+    """Without a database."""
+    return StrikesImpl(clock, Store(Metrics()), NodeHandles("n1", clock), **more)
 
 
 @pytest.mark.parametrize("steps", [(90, -90), (-90, 90), (24 * 3600, -24 * 3600)])
 def test_no_jump_of_the_clock_makes_memory_forget(clock, steps):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes, until = in_memory(clock), clock.now() + 60 * SECOND
     strikes.seen("jti", "a", until)
 
     for step in steps:
@@ -95,7 +103,7 @@ def test_no_jump_of_the_clock_makes_memory_forget(clock, steps):
 
 
 def test_what_memory_is_to_forget_it_keeps_for_as_long_as_the_clock_went_back(clock):
-    strikes, until = StrikesImpl(clock), clock.now() + 60 * SECOND
+    strikes, until = in_memory(clock), clock.now() + 60 * SECOND
     strikes.seen("jti", "a", until)
     clock.step(-90)
     clock.advance(149)
@@ -106,7 +114,7 @@ def test_what_memory_is_to_forget_it_keeps_for_as_long_as_the_clock_went_back(cl
 
 
 def test_in_memory_a_key_is_seen_until_its_time_has_passed(clock):
-    strikes, until = StrikesImpl(clock), clock.now() + SECOND
+    strikes, until = in_memory(clock), clock.now() + SECOND
 
     assert [strikes.seen("jti", "a", until) for _ in range(3)] == [False, True, True]
     clock.advance(1.5)
@@ -114,7 +122,7 @@ def test_in_memory_a_key_is_seen_until_its_time_has_passed(clock):
 
 
 def test_memory_is_bounded_and_forgets_first_what_expires_first(clock):
-    strikes, now = StrikesImpl(clock, size=3), clock.now()
+    strikes, now = in_memory(clock, size=3), clock.now()
     for key, seconds in (("late", 90), ("soon", 10), ("later", 95)):
         strikes.seen("jti", key, now + seconds * SECOND)
 

@@ -1,5 +1,7 @@
 """Whole services on two nodes: who owns what, what travels between them, and what a plugin can do wrong about it."""
 
+import asyncio
+
 import aiohttp
 import pytest
 
@@ -49,6 +51,7 @@ class Plugin:
         return [Route("GET", "/things/{id}", answer, owner=owner_of_path(host, "id"))]
 """
 KEY = ServiceKey("things")
+NEVER = 2**62
 
 
 @pytest.fixture
@@ -79,6 +82,22 @@ async def test_an_operation_of_a_plugin_runs_where_its_rows_are_and_its_refusal_
     nodes.unreachable.add("n2")
     with pytest.raises(OwnerUnavailable):
         await at_n1.write(count, kind("n2", 1))
+
+
+async def test_a_key_from_outside_is_taken_once_on_all_nodes_and_never_without_its_owner(start_nodes):
+    nodes, services = await start_nodes()
+    strikes = [service.kernel.strikes for service in services.values()]
+
+    answers = await asyncio.gather(*(one.take("jti", "a", NEVER) for _ in range(20) for one in strikes))
+
+    assert sum(answers) == 1
+    owner = services["n1"].kernel.handles.owner_of_key("jti:b")
+    other = next(service for label, service in services.items() if label != owner)
+    nodes.unreachable.add(owner)
+    with pytest.raises(OwnerUnavailable):
+        await other.kernel.strikes.take("jti", "b", NEVER)
+    nodes.unreachable.clear()
+    assert await other.kernel.strikes.take("jti", "b", NEVER)
 
 
 async def test_every_node_knows_the_configured_ones(things, start_nodes):

@@ -148,7 +148,7 @@ class Kernel:
         self.changes = ChangesHub(self.store)
         self.blocked_keys = BlockedKeysImpl(self.store, self.changes)
         self.seals = NodeSeals(self.store, self._open_keys, self.handles, self.clock, self.node_id)
-        self.strikes = StrikesImpl(self.clock)
+        self.strikes = StrikesImpl(self.clock, self.store, self.handles)
         self.limits = LimitsImpl(self.clock)
         self.blocking = BlockingPools()
         self.scripts = ScriptRunner()
@@ -287,7 +287,7 @@ class Kernel:
     def _operations(self) -> dict[str, Callable[..., Any]]:
         """What other nodes may ask the database of this one for, by name."""
         found: dict[str, Callable[..., Any]] = {}
-        for feature, fn in self._collect("operations"):
+        for feature, fn in [("core", self.strikes.taking), *self._collect("operations")]:
             mark = operation_of(fn)
             if mark is None:
                 self._report.add([f"plugin {feature!r}: hook operations returned {fn!r}, which is not marked with operation(...)"])

@@ -2,13 +2,14 @@
 
 import heapq
 
+import msgspec
 from sqlalchemy import delete, select, tuple_, update
 
 from greatseal.api.moments import SECOND
-from greatseal.api.store import Database, Tx, scan
+from greatseal.api.store import Database, Tx, operation, scan
 from greatseal.db.core_tables import strike
 from greatseal.db.tables import insert_new, param
-from greatseal.host import Clock
+from greatseal.host import Clock, Handles
 
 TAKE = insert_new(strike)
 TAKE_EXPIRED = (
@@ -25,21 +26,36 @@ PORTION = 1000
 """Rows that one transaction of the cleanup deletes: others wait for it."""
 
 
+class Key(msgspec.Struct, frozen=True):
+    """What is to be used up, until when it counts."""
+
+    kind: str
+    key: str
+    until: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Whether it was the first use."""
+
+    first: bool
+
+
 class StrikesImpl:
     """A :class:`greatseal.host.Strikes`. ``size`` bounds what is remembered in memory, about 250 bytes each."""
 
-    def __init__(self, clock: Clock, size: int = 100_000) -> None:
+    def __init__(self, clock: Clock, db: Database, handles: Handles, size: int = 100_000) -> None:
         self._clock = clock
+        self._db = db
+        self._handles = handles
+        self.taking = operation("core.strike", self._owner)(_take)
         self._size = size
         self._seen: dict[tuple[str, str], int] = {}
         self._by_age: list[tuple[float, tuple[str, str]]] = []
         """When each may be looked at whether it has expired, on the clock that never goes back."""
 
-    def once(self, tx: Tx, kind: str, key: str, until: int) -> bool:
-        """See :meth:`greatseal.host.Strikes.once`."""
-        if tx.count(TAKE, kind=kind, key=key, until=until) == 1:
-            return True
-        return tx.count(TAKE_EXPIRED, kind=kind, key=key, until=until, now=tx.now) == 1
+    async def take(self, kind: str, key: str, until: int) -> bool:
+        """See :meth:`greatseal.host.Strikes.take`."""
+        return (await self._db.write(self.taking, Key(kind, key, until))).first
 
     def seen(self, kind: str, key: str, until: int) -> bool:
         """See :meth:`greatseal.host.Strikes.seen`."""
@@ -53,6 +69,9 @@ class StrikesImpl:
         self._keep(entry, until - now, monotonic)
         return False
 
+    def _owner(self, asked: Key) -> str:
+        return self._handles.owner_of_key(f"{asked.kind}:{asked.key}")
+
     def _keep(self, entry: tuple[str, str], left: int, monotonic: float) -> None:
         heapq.heappush(self._by_age, (monotonic + max(left, 0) / SECOND, entry))
 
@@ -64,6 +83,11 @@ class StrikesImpl:
                 self._keep(entry, self._seen[entry] - now, monotonic)  # the clock was set back meanwhile
             else:
                 del self._seen[entry]
+
+
+def _take(tx: Tx, asked: Key) -> Taken:
+    found = {"kind": asked.kind, "key": asked.key, "until": asked.until}
+    return Taken(tx.count(TAKE, **found) == 1 or tx.count(TAKE_EXPIRED, **found, now=tx.now) == 1)
 
 
 async def forget_expired(db: Database, clock: Clock) -> int:

@@ -80,7 +80,7 @@ async def accept(host: Host, assertion: Assertion, client: Client) -> None:
     if not isinstance(jti, str) or not 1 <= len(jti) <= 256 or "\0" in jti:
         raise refused("jti is missing, too long or has a NUL, which PostgreSQL does not keep")
     key = f"{len(assertion.client_id)}:{assertion.client_id}:{jti}"
-    if not await host.db.write(lambda tx: host.strikes.once(tx, "client_assertion", key, (expires + LEEWAY) * 1_000_000)):
+    if not await host.strikes.take("client_assertion", key, (expires + LEEWAY) * 1_000_000):
         raise refused("the jti was used before")
 
 
