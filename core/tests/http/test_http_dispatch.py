@@ -344,6 +344,38 @@ async def test_s076_answers_are_not_stored_unless_the_handler_says_so(serve):
     assert (await served.ask("GET", "/jwks")).headers["cache-control"] == "max-age=60"
 
 
+@pytest.mark.parametrize("broken", [False, True])
+async def test_the_problems_of_pages_are_said_by_who_makes_pages(serve, broken):
+    async def refused(_call):
+        raise Forbidden("not this door", cause="for the log")
+
+    async def failing(_call):
+        raise RuntimeError
+
+    def refusal(problem, accept):
+        if broken:
+            raise LookupError("no template")
+        return Reply.text(f"{problem.error} for {accept}", status=problem.status)
+
+    styles = [Route("GET", "/page", refused, style="page"), Route("GET", "/fails", failing, style="page"), Route("GET", "/api", refused)]
+    served = await serve(styles, refusal=refusal)
+    client = await served.client()
+    asked = [await client.ask(method, path, headers={"Accept": "text/html"}) for method, path in
+             (("GET", "/page"), ("GET", "/fails"), ("POST", "/page"), ("GET", "/api"))]  # fmt: skip
+
+    assert [answer.status for answer in asked] == [403, 500, 405, 403]
+    if broken:
+        assert all(b"<h1>" in answer.body for answer in asked[:3])
+        assert sum(line["event"] == "the page of a refusal cannot be made" for line in served.log) == 3
+    else:
+        assert [answer.body for answer in asked[:3]] == [
+            b"forbidden for text/html",
+            b"server_error for text/html",
+            b"method_not_allowed for text/html",
+        ]
+    assert b'"error":"forbidden"' in asked[3].body
+
+
 async def test_s014_s015_pages_are_not_framed_and_tell_no_referrer(serve):
     async def refused(_call):
         raise Unauthenticated("sign in")

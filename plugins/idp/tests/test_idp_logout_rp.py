@@ -162,7 +162,7 @@ async def test_rp_initiated_logout_bad_id_token_hint(idp, client):
     head, body, signature = token.split(".")
     userinfo = await idp.provider.signing.jwt("JWT", {"iss": idp.url, "aud": client.client_id, "sub": "alice@LOCALHOST", "email": "a@b.c"})
     for bad in ("x", f"{head}.{body}.", f"{head}.{body[:-4]}AAAA.{signature}", foreign, access, userinfo, "a" * 7000):
-        answer = await idp.get(ask(id_token_hint=bad, post_logout_redirect_uri=BACK), cookie=cookie)
+        answer = await idp.get(ask(id_token_hint=bad, post_logout_redirect_uri=BACK), cookie=cookie, headers={"Accept": "text/html"})
         assert answer.status == 400
         assert "text/html" in answer.headers["Content-Type"]
         assert "Location" not in answer.headers

@@ -1,10 +1,15 @@
-"""What pages for people share: one style sheet, and the start page at ``/`` that every plugin may add to."""
+"""What pages for people share: their look and forms, how they say a refusal, and the start page ``/`` that every plugin may add to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib import resources
+from typing import Protocol
 
 import msgspec
+
+from greatseal.api.http import Call, Parameters, Reply
+from greatseal.api.identity import Headers
+from greatseal.api.problems import Problem
 
 STYLE = resources.files("greatseal").joinpath("static/greatseal.css").read_bytes()
 """The style sheet of every page."""
@@ -31,3 +36,63 @@ class StartPart(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     lines: Callable[[], Sequence[StartLine]]
+
+
+class Pages(Protocol):
+    """Pages in the look of the service, with the headers that guard them (service PAGES)."""
+
+    def page(
+        self,
+        call: Call,
+        template: str,
+        *,
+        status: int = 200,
+        headers: Headers = (),
+        form_targets: Iterable[str] = (),
+        script: str | None = None,
+        **values: object,
+    ) -> Reply:
+        """A page from a Jinja template with ``values``, everything escaped.
+
+        ``template`` is ``<package>/<file>`` of the folder ``templates`` in the package of a plugin. It extends ``base.html`` with its
+        blocks ``title``, ``main`` and ``footer``, and has ``prefix``, the path of the issuer, to begin the paths of its links and forms
+        with. A form carries ``<input type="hidden" name="form_token" value="{{ form_token }}">``, and what it is sent to asks
+        :meth:`check_form`. Forms lead to this origin and to ``form_targets`` (CSP sources) alone. ``script`` is JavaScript that runs at
+        the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a LookupError,
+        and UndefinedError for a value that is missing.
+        """
+
+    def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
+        """A redirect to a path of the issuer's."""
+
+    def form_token(self, call: Call) -> tuple[str, Headers]:
+        """The token of forms in the browser of the call, for a form that is no template, and the headers that make it good there."""
+
+    def check_form(self, call: Call, form: Parameters) -> None:
+        """Raises :class:`greatseal.http.csrf.ForeignOrigin`, a Forbidden, for a form of no page of ours, or of one that is too old."""
+
+    def refusal(self, problem: Problem, accept: str) -> Reply:
+        """How a route of style ``page`` says a problem to who sent that ``Accept``: a page for people, JSON for programs.
+
+        The kernel asks it: a handler of such a route raises, like every other.
+        """
+
+
+TITLES = {
+    400: "This request cannot be carried out",
+    401: "You are not signed in",
+    403: "You may not do this",
+    404: "This is not here",
+    405: "This page does not take that request",
+    408: "The request took too long",
+    409: "This has changed in the meantime",
+    413: "That was too much",
+    415: "This kind of content is not accepted",
+    429: "Too many attempts",
+    503: "Part of the service cannot be reached",
+}
+
+
+def title_of(status: int) -> str:
+    """The title of a page that says a refusal."""
+    return TITLES.get(status, TITLES[400] if status < 500 else "Something went wrong")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from greatseal.api.identity import Login, Negotiator
     from greatseal.api.issuance import Issuance
     from greatseal.api.nodes import Peers
+    from greatseal.api.pages import Pages
     from greatseal.api.tokens import Families, Tokens
 
 T = TypeVar("T")
@@ -79,6 +80,8 @@ ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts")
 """ACME accounts (plugin acme)."""
 LOGIN: "ServiceKey[Login]" = ServiceKey("login")
 """Sign-in and sessions (plugin idp)."""
+PAGES: "ServiceKey[Pages]" = ServiceKey("pages")
+"""Pages for people (plugin idp)."""
 DIRECTORIES: "ServiceKey[Directories]" = ServiceKey("directories")
 """Users, groups and hosts of every directory (plugin idp)."""
 CLIENTS: "ServiceKey[Clients]" = ServiceKey("clients")

@@ -36,6 +36,9 @@ _UNMATCHED = ("", "unmatched")
 
 Observe = Callable[..., None]
 
+Refusal = Callable[[Problem, str], Reply]
+"""See :meth:`greatseal.api.pages.Pages.refusal`."""
+
 
 class _Endpoint(msgspec.Struct, frozen=True):
     """A route with its scheme looked up. ``owned`` tells whether another node may have to answer."""
@@ -51,7 +54,8 @@ class Dispatcher:
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
     With ``owners`` a call of a route with an owner may go to another node. ``observe`` is told the seconds of each request with method,
-    route and status. Raises ValueError for routes that :func:`check_routes` would report.
+    route and status. ``refusal`` says the problems of pages, where there is somebody who makes pages. Raises ValueError for routes that
+    :func:`check_routes` would report.
     """
 
     def __init__(
@@ -65,12 +69,14 @@ class Dispatcher:
         log: structlog.stdlib.BoundLogger,
         owners: Owners | None = None,
         observe: Observe | None = None,
+        refusal: Refusal | None = None,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
         self.max_body_bytes = max_body_bytes
         self._log = log
         self._observe = observe
+        self._refusal = refusal
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
         proxies = TrustedProxies(trusted_proxies)
@@ -96,14 +102,14 @@ class Dispatcher:
         endpoint = match.value
         if endpoint is None:
             style, name, cors = self._unmatched_route(match, target.partition("?")[0])
-            reply = render(_unmatched(match), style)
+            reply = self._refused(_unmatched(match), style, request.headers)
         else:
             style, name, cors = endpoint.route.style, endpoint.route.path, endpoint.route.cors
             call = HttpCall(endpoint.route, request, match.parameters, target, self._surroundings)
             reply = await self._answer(endpoint, call, outcome)
         if cors and "Origin" in request.headers:
             reply = _readable(reply)
-        response = self._response(reply, style, outcome)
+        response = self._response(reply, style, request.headers, outcome)
         if self._observe is not None:
             told = (method, name) if endpoint is not None else _UNMATCHED
             self._observe(time.perf_counter() - outcome.started, *told, str(response.status))
@@ -150,16 +156,16 @@ class Dispatcher:
             reply = _checked(await route.handler(call), route)
         except Problem as problem:
             outcome.problem = problem if route.style in _NAMES_TARGETS or not isinstance(problem, Outbound) else problem.as_outage()
-            reply = render(outcome.problem, route.style)
+            reply = self._refused(outcome.problem, route.style, call.headers)
         except web.HTTPRequestEntityTooLarge:
-            reply = render(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style)
+            reply = self._refused(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style, call.headers)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises, the caller gets an answer and the log the reason
-            reply = self._incident(error, route.style, outcome.number)
+            reply = self._incident(error, route.style, call.headers, outcome.number)
         if scheme is not None:
             try:
                 reply = scheme.finish(call, reply)
             except Exception as error:  # noqa: BLE001  # as above
-                reply = self._incident(error, route.style, outcome.number)
+                reply = self._incident(error, route.style, call.headers, outcome.number)
         return reply
 
     async def _told(self, call: RoutedCall, outcome: "_Outcome") -> Reply | None:
@@ -171,16 +177,25 @@ class Dispatcher:
         outcome.owner, outcome.op_id = owner, self._owners.new_id()
         return await self._owners.ask(owner, call, outcome.op_id)
 
-    def _incident(self, error: Exception, style: Style, number: str) -> Reply:
+    def _incident(self, error: Exception, style: Style, headers: Mapping[str, str], number: str) -> Reply:
         self._log.error("unexpected exception", incident=number, exc_info=error)
-        return render(Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number}), style)
+        fault = Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number})
+        return self._refused(fault, style, headers)
 
-    def _response(self, reply: Reply, style: Style, outcome: "_Outcome") -> WireResponse:
+    def _refused(self, problem: Problem, style: Style, headers: Mapping[str, str]) -> Reply:
+        if style == "page" and self._refusal is not None:
+            try:
+                return self._refusal(problem, headers.get("Accept", ""))
+            except Exception as error:  # noqa: BLE001  # whoever makes the pages: the plain one is always there
+                self._log.error("the page of a refusal cannot be made", exc_info=error)
+        return render(problem, style)
+
+    def _response(self, reply: Reply, style: Style, headers: Mapping[str, str], outcome: "_Outcome") -> WireResponse:
         try:
             head = head_of(reply, style)
         except ValueError as error:
             outcome.problem = None
-            reply = self._incident(error, style, outcome.number)
+            reply = self._incident(error, style, headers, outcome.number)
             head = head_of(reply, style)
         return WireResponse(reply.status, head, reply.body)
 

@@ -5,6 +5,8 @@ from hashlib import sha256
 from html import escape
 from string import Template
 
+from greatseal.api.pages import title_of
+
 _STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:1.125rem/1.6 system-ui,sans-serif;max-width:36rem;margin:12vh auto;padding:0 1.5rem}"
@@ -25,23 +27,8 @@ CONTENT_SECURITY_POLICY = (
 )
 """Of the page of a refusal."""
 
-_TITLES = {
-    400: "This request cannot be understood",
-    401: "You are not signed in",
-    403: "You may not do this",
-    404: "This page does not exist",
-    405: "This page does not take that request",
-    408: "The request took too long",
-    409: "This has changed in the meantime",
-    413: "That was too much",
-    415: "This kind of content is not accepted",
-    429: "Too many attempts",
-    503: "A part of the service cannot be reached",
-}
-
 
 def error_page(*, status: int, error: str, detail: str) -> bytes:
     """The page as UTF-8."""
-    title = _TITLES.get(status, "This request cannot be carried out" if status < 500 else "Something went wrong")
-    parts = {"title": title, "detail": escape(detail), "error": escape(error), "status": str(status), "style": _STYLE}
+    parts = {"title": title_of(status), "detail": escape(detail), "error": escape(error), "status": str(status), "style": _STYLE}
     return _PAGE.substitute(parts).encode("utf-8", "replace")

@@ -13,15 +13,16 @@ from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionNam
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.nodes import Peers
+from greatseal.api.pages import Pages
 from greatseal.api.problems import StartProblem
-from greatseal.api.services import PEERS, ServiceKey
+from greatseal.api.services import PAGES, PEERS, ServiceKey
 from greatseal.api.store import operation_of
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
-from greatseal.http.dispatch import check_routes
+from greatseal.http.dispatch import Refusal, check_routes
 from greatseal.http.sockets import is_private
 from greatseal.http.start import StartPage
 from greatseal.kernel import settings, soundness
@@ -93,6 +94,11 @@ class Kernel:
     def provides(self, key: ServiceKey[Any]) -> bool:
         """Whether an enabled plugin provides the service."""
         return key in self._factories
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """What says the problems of pages; None where no enabled plugin makes pages."""
+        return cast("Pages", self.service(PAGES)).refusal if self.provides(PAGES) else None
 
     def discovery_members(self, document: str) -> dict[str, object]:
         """The members of a discovery document, merged, also inside of ``meta``; keys are joined.

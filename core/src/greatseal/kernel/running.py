@@ -153,6 +153,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             log=kernel.log,
             owners=owners,
             observe=requests.observe,
+            refusal=kernel.refusal,
         )
         for name in names
     }

@@ -25,7 +25,6 @@ from greatseal_idp.clients.registry import Registry
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.discovery import DiscoveryDocuments
 from greatseal_idp.extensions import Extensions
-from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import default_return_to
 from greatseal_idp.proofs import Proofs
@@ -93,7 +92,6 @@ class Assembly:
         self.cleanup = Cleanup(host, self.revocations.forget)
 
         self.pages = Pages(host)
-        self.forms = Forms(host)
         self.origin = OwnOrigin(host)
         self.roles = Roles(host, self.directories)
         self.limits = LoginLimits(host)
@@ -156,7 +154,7 @@ class Assembly:
                 host, self.clients, self.claims, self.signing, self.directories, proofs=self.proofs, extensions=self.extensions, cors=cors
             ),
             SessionApi(host, self.login, self.directories, self.roles, self.origin),
-            Logout(host, self.sessions, self.login, self.clients, self.signing, pages=self.pages),
+            Logout(self.sessions, self.login, self.clients, self.signing, pages=self.pages),
             self.authorize,
             ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
             ConsentEndpoint(
@@ -170,11 +168,10 @@ class Assembly:
                 responses=self.responses,
                 authorize=self.authorize,
                 pages=self.pages,
-                forms=self.forms,
                 origin=self.origin,
             ),
-            LoginPages(host, login=self.login, pages=self.pages, forms=self.forms, errands=errands),
-            ChangePasswordPage(host, login=self.login, pages=self.pages, forms=self.forms, errands=errands),
+            LoginPages(host, login=self.login, pages=self.pages, errands=errands),
+            ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
             AccountPage(
                 login=self.login,
                 directories=self.directories,
@@ -182,7 +179,6 @@ class Assembly:
                 clients=self.clients,
                 consents=self.consents,
                 pages=self.pages,
-                forms=self.forms,
             ),
             Admin(
                 host,

@@ -11,7 +11,7 @@ from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.identity import Authenticator, LoginOptions
 from greatseal.api.pages import StartLine, StartPart
-from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, RESOLVER, TOKENS, ServiceKey
+from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, PAGES, RESOLVER, TOKENS, ServiceKey
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp import admin, extensions
@@ -100,6 +100,7 @@ class Plugin:
             DIRECTORIES: lambda: self.assembly(host).directories,
             FAMILIES: lambda: self.assembly(host).families,
             LOGIN: lambda: self.assembly(host).login,
+            PAGES: lambda: self.assembly(host).pages,
             TOKENS: lambda: self.assembly(host).tokens,
         }
 

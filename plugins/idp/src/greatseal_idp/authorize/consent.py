@@ -22,7 +22,7 @@ from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting, Waiti
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.extensions import Details
 from greatseal_idp.owners import owner_of_handle
-from greatseal_idp.pages.forms import Forms, media_type
+from greatseal_idp.pages.forms import media_type
 from greatseal_idp.pages.render import Pages, form_sources, wants_html
 from greatseal_idp.scopes import Scope, Scopes
 from greatseal_idp.sessions.limits import LoginLimits
@@ -56,7 +56,6 @@ class ConsentEndpoint:
         responses: Responses,
         authorize: AuthorizeEndpoint,
         pages: Pages,
-        forms: Forms,
         origin: OwnOrigin,
     ) -> None:
         self._host = host
@@ -69,7 +68,6 @@ class ConsentEndpoint:
         self._responses = responses
         self._authorize = authorize
         self._pages = pages
-        self._forms = forms
         self._origin = origin
 
     def routes(self) -> list[Route]:
@@ -77,22 +75,25 @@ class ConsentEndpoint:
         types = (FORM, "application/json")
         owner = owner_of_handle(self._host, ("consent_id", CONSENT))
         return [
-            Route("GET", PATH, self.show, auth=signed_in, summary="The consent that waits, as page or JSON.", owner=owner),
-            Route("POST", PATH, self.decide, auth=signed_in, content_types=types, summary="Approve or deny it.", owner=owner),
+            Route("GET", PATH, self.show, style="page", auth=signed_in, summary="The consent that waits, as page or JSON.", owner=owner),
+            Route(
+                "POST",
+                PATH,
+                self.decide,
+                style="page",
+                auth=signed_in,
+                content_types=types,
+                summary="Approve or deny it.",
+                owner=owner,
+            ),
         ]
 
     async def show(self, call: Call) -> Reply:
-        try:
-            refuse_repeated(call.query)
-            return await self._show(call, await self._session(call))
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        refuse_repeated(call.query)
+        return await self._show(call, await self._session(call))
 
     async def decide(self, call: Call) -> Reply:
-        try:
-            return await self._decide(call, await self._session(call))
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        return await self._decide(call, await self._session(call))
 
     async def _session(self, call: Call) -> SessionView:
         """As the rule Session does it."""
@@ -112,12 +113,10 @@ class ConsentEndpoint:
         scopes = [known[name] for name in asked.all]
         if not wants_html(call):
             return Reply.json(_described(consent_id, waiting, client, scopes, details))
-        token, headers = self._forms.token(call)
         return self._pages.page(
-            "consent",
+            call,
+            "consent.html",
             form_targets=form_sources(request.to.redirect_uri),
-            headers=headers,
-            form_token=token,
             consent_id=consent_id,
             client_name=client.client_name or client.client_id,
             username=session.username,
@@ -177,7 +176,7 @@ class ConsentEndpoint:
             return await call.body(Decision), False
         form = await read_form(call)
         refuse_repeated(form)
-        self._forms.check(call, form)
+        self._pages.check_form(call, form)
         try:
             return msgspec.convert({"consent_id": form.get("consent_id"), "decision": form.get("decision")}, Decision), True
         except msgspec.ValidationError:

@@ -88,12 +88,6 @@ class AuthorizeEndpoint:
         ]
 
     async def authorize(self, call: Call) -> Reply:
-        try:
-            return await self._answer(call)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
-
-    async def _answer(self, call: Call) -> Reply:
         parameters = await _parameters(call)
         self._reader.refuse_repeated(parameters)
         if TRANSACTION in parameters:

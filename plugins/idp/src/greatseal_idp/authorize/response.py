@@ -14,6 +14,9 @@ from greatseal_idp.pages.render import NOTHING_POLICY, PROTECTED, Pages, form_so
 # RFC 6749 s4.1.2.1: error_description is %x20-21 / %x23-5B / %x5D-7E.
 _NOT_DESCRIPTION = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
+SUBMIT = "document.forms[0].submit()"
+"""Sends the form of a form_post response (OAuth 2.0 Form Post Response Mode)."""
+
 
 class Responses:
     """Sends answers to clients. Every one carries ``iss``; an extension makes those of its response modes. What it refuses is raised."""
@@ -54,7 +57,7 @@ class Responses:
         whole = await self._whole(to, members)
         if to.response_mode == "form_post":
             targets = form_sources(to.redirect_uri)
-            return self._pages.page("form_post", form_targets=targets, script=True, target=to.redirect_uri, fields=whole)
+            return self._pages.page(call, "form_post.html", form_targets=targets, script=SUBMIT, target=to.redirect_uri, fields=whole)
         # 307 and 308 would send a password form on to the client (RFC 9700 s4.12).
         status = 303 if call.method == "POST" else 302
         return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.url(to, whole))))

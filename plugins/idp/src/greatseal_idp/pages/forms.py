@@ -10,6 +10,7 @@ import secrets
 from urllib.parse import urlsplit
 
 from greatseal.api.http import Call, Parameters
+from greatseal.api.identity import Headers
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
 from greatseal.http.csrf import ForeignOrigin, refuse_foreign
@@ -21,8 +22,6 @@ FIELD = "form_token"
 STALE = "this page was open for too long, somebody signed in again meanwhile, or cookies are switched off; go back and load it again"
 FORM_COOKIE = "greatseal_form"
 MAX_AGE = 86_400
-
-Headers = tuple[tuple[str, str], ...]
 
 
 def form_token(secret: str) -> str:

@@ -1,25 +1,25 @@
-"""Pages as replies: templates with everything escaped, and the headers that keep them ours (RFC 9700 s4.16)."""
+"""Pages as replies (service PAGES): templates with everything escaped, and the headers that keep them ours (RFC 9700 s4.16)."""
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
-from greatseal.api.http import Call, Reply
-from greatseal.api.pages import STYLE_PATH
+from greatseal.api.http import Call, Parameters, Reply
+from greatseal.api.identity import Headers
+from greatseal.api.pages import STYLE_PATH, title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
-from greatseal_idp.pages.forms import Headers, origin_of
-from greatseal_idp.pages.return_to import ACCOUNT
+from greatseal_idp.pages.forms import Forms, origin_of
+from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN
 from greatseal_idp.settings import WebUi
 
-SUBMIT = "document.forms[0].submit()"
-"""The one script: it sends the form of a form_post response (OAuth 2.0 Form Post Response Mode)."""
-_SUBMIT_HASH = b64encode(hashlib.sha256(SUBMIT.encode()).digest()).decode()
-
+OWN = "greatseal_idp"
+"""The package of templates that are named without one."""
 PROTECTED: Headers = (
     ("Cache-Control", "no-store"),
     ("Pragma", "no-cache"),
@@ -28,29 +28,52 @@ PROTECTED: Headers = (
 )
 NOTHING_POLICY = ("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
-TITLES = {
-    400: "This request cannot be carried out",
-    401: "You are not signed in",
-    403: "You may not do this",
-    404: "This is not here any more",
-    409: "This has changed in the meantime",
-    429: "Too many attempts",
-    503: "Part of the service cannot be reached",
-}
+
+class _Packages(BaseLoader):
+    """``<package>/<file>`` is a file of the folder ``templates`` of the package."""
+
+    def __init__(self) -> None:
+        self._loaders: dict[str, PackageLoader] = {}
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
+        package, slash, file = template.partition("/")
+        if not slash:
+            package, file = OWN, template
+        loader = self._loaders.get(package)
+        if loader is None:
+            try:
+                loader = self._loaders[package] = PackageLoader(package)
+            except (ImportError, ValueError) as error:
+                raise TemplateNotFound(template, f"the package {package} has no folder templates: {error}") from None
+        return loader.get_source(environment, file)
+
+
+class _Token:
+    """The token of a page's forms. The cookie goes out with the page when a form of it is there."""
+
+    def __init__(self, forms: Forms, call: Call) -> None:
+        self._forms = forms
+        self._call = call
+        self.headers: Headers = ()
+        self._value = ""
+
+    def __str__(self) -> str:
+        if not self._value:
+            self._value, self.headers = self._forms.token(self._call)
+        return self._value
 
 
 class Pages:
-    """The pages of the identity provider."""
+    """See :class:`greatseal.api.pages.Pages`."""
 
     def __init__(self, host: Host) -> None:
         look = host.settings(WebUi)
+        self._forms = Forms(host)
         self.prefix = urlsplit(host.issuer).path
         """What stands before every path of ours where the issuer has a path."""
         self.display_name = look.display_name or urlsplit(host.issuer).hostname or host.issuer
         self._images = _images(look.logo_url)
-        self._templates = Environment(
-            loader=PackageLoader("greatseal_idp"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
+        self._templates = Environment(loader=_Packages(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._templates.filters.update(day_and_time=day_and_time, sentence=sentence)
         self._templates.globals.update(
             display_name=self.display_name,
@@ -58,54 +81,74 @@ class Pages:
             theme=look.default_theme,
             prefix=self.prefix,
             account=ACCOUNT,
+            sign_in=SIGN_IN,
             style_url=self.prefix + STYLE_PATH,
-            submit=SUBMIT,
         )
 
     def page(
         self,
-        name: str,
+        call: Call,
+        template: str,
         *,
         status: int = 200,
-        form_targets: Iterable[str] = (),
-        script: bool = False,
         headers: Headers = (),
+        form_targets: Iterable[str] = (),
+        script: str | None = None,
         **values: object,
     ) -> Reply:
-        """The template ``name``.html with ``values``. Its forms go to this origin and to ``form_targets`` (CSP sources)."""
-        body = self._templates.get_template(f"{name}.html").render(values)
-        policy = self._policy(form_targets, script=script)
-        return Reply(
-            status=status,
-            body=body.encode("utf-8", "replace"),
-            content_type="text/html; charset=utf-8",
-            headers=(*PROTECTED, ("Content-Security-Policy", policy), *headers),
-        )
-
-    def refusal(self, call: Call, problem: Problem) -> Reply:
-        """A refusal for whoever asked: a page for a browser, JSON for a program."""
-        headers = tuple(problem.headers.items())
-        if wants_html(call):
-            title = TITLES.get(problem.status, "Something went wrong")
-            return self.page("error", status=problem.status, headers=headers, title=title, problem=problem)
-        body = {**problem.members, "error": problem.error, "error_description": problem.detail}
-        return Reply.json(body, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *headers)
+        token = _Token(self._forms, call)
+        policy = self._policy(form_targets, script)
+        body = self._body(template, **values, form_token=token, script=script)
+        return _html(status, body, policy, (*token.headers, *headers))
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
-        """A redirect to a path of ours."""
         return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.prefix + path), *headers))
 
-    def _policy(self, form_targets: Iterable[str], *, script: bool) -> str:
+    def form_token(self, call: Call) -> tuple[str, Headers]:
+        return self._forms.token(call)
+
+    def check_form(self, call: Call, form: Parameters) -> None:
+        self._forms.check(call, form)
+
+    def refusal(self, problem: Problem, accept: str) -> Reply:
+        headers = tuple(problem.headers.items())
+        if is_html(accept):
+            body = self._body("error.html", title=title_of(problem.status), problem=problem, script=None)
+            return _html(problem.status, body, self._policy((), None), headers)
+        said = {**problem.members, "error": problem.error, "error_description": problem.detail}
+        return Reply.json(said, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *headers)
+
+    def _body(self, template: str, **values: object) -> bytes:
+        return self._templates.get_template(template).render(values).encode("utf-8", "replace")
+
+    def _policy(self, form_targets: Iterable[str], script: str | None) -> str:
         actions = " ".join(dict.fromkeys(("'self'", *form_targets)))
         parts = ["default-src 'none'", "style-src 'self'", f"img-src {self._images}", f"form-action {actions}"]
-        if script:
-            parts.append(f"script-src 'sha256-{_SUBMIT_HASH}'")
+        if script is not None:
+            parts += [f"script-src 'sha256-{_hash(script)}'", "connect-src 'self'"]
         return "; ".join((*parts, "base-uri 'none'", "frame-ancestors 'none'"))
 
 
+def _html(status: int, body: bytes, policy: str, headers: Headers) -> Reply:
+    guarded = (*PROTECTED, ("Content-Security-Policy", policy), *headers)
+    return Reply(status=status, body=body, content_type="text/html; charset=utf-8", headers=guarded)
+
+
+@lru_cache(64)
+def _hash(script: str) -> str:
+    if "</" in script or "<!--" in script:
+        raise ValueError("a script of a page holds neither '</' nor '<!--', which would end it; write '<\\/' in its texts")
+    return b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
 def wants_html(call: Call) -> bool:
-    """Whether a browser asks: programs send no Accept, */* or a JSON type."""
-    return "text/html" in call.headers.get("Accept", "").lower()
+    """Whether a browser asks."""
+    return is_html(call.headers.get("Accept", ""))
+
+
+def is_html(accept: str) -> bool:
+    """Whether it is the Accept of a browser: programs send none, */* or a JSON type."""
+    return "text/html" in accept.lower()
 
 
 def form_sources(target: str) -> tuple[str, ...]:

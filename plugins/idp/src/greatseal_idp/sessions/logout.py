@@ -9,9 +9,7 @@ import msgspec
 from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.problems import BadRequest
-from greatseal.host import Host
 from greatseal.http.csrf import FORM
-from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import PROTECTED, Pages, form_sources
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.store import SessionStore, StoredSession
@@ -32,13 +30,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Logout:
     """The end session endpoint."""
 
-    def __init__(self, host: Host, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages) -> None:
+    def __init__(self, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages) -> None:
         self._store = store
         self._login = login
         self._clients = clients
         self._signing = signing
         self._pages = pages
-        self._forms = Forms(host)
 
     def routes(self) -> list[Route]:
         why = Handler("a browser that signs out may have a session or none")
@@ -53,7 +50,7 @@ class Logout:
     async def post(self, call: Call) -> Reply:
         parameters = Parameters.parse(await call.raw())
         if "confirm" in parameters:
-            self._forms.check(call, parameters)
+            self._pages.check_form(call, parameters)
             request = await self._read(parameters)
             return await self._end(call, request, await self._store.of(call))
         return await self._answer(call, parameters)
@@ -110,19 +107,17 @@ class Logout:
             await self._login.end_as(session.view.id, event_type="logout", by=by)
         headers = (self._login.cleared(),) if clear else ()
         if request.back is None:
-            return self._pages.page("logged_out", headers=headers)
+            return self._pages.page(call, "logged_out.html", headers=headers)
         status = 303 if call.method == "POST" else 302
         return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), *headers))
 
     def _ask(self, call: Call, request: Request, parameters: Parameters, session: StoredSession) -> Reply:
-        token, headers = self._forms.token(call)
         return self._pages.page(
-            "logout",
-            headers=headers,
+            call,
+            "logout.html",
             form_targets=form_sources(request.back) if request.back is not None else (),
             client_name=(request.client.client_name or request.client.client_id) if request.client is not None else None,
             username=session.view.username,
-            form_token=token,
             fields={name: parameters[name] for name in CARRIED if name in parameters},
         )
 

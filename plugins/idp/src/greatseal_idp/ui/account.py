@@ -7,10 +7,8 @@ from greatseal.api.directory import Directories, DirectoryUnavailable, User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.lists import Page, filter_of, moment_key
-from greatseal.api.problems import Problem
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
-from greatseal_idp.pages.forms import Forms
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN
 from greatseal_idp.rbac import Roles
@@ -32,7 +30,6 @@ class AccountPage:
         clients: Clients,
         consents: Consents,
         pages: Pages,
-        forms: Forms,
     ) -> None:
         self._login = login
         self._directories = directories
@@ -40,7 +37,6 @@ class AccountPage:
         self._clients = clients
         self._consents = consents
         self._pages = pages
-        self._forms = forms
 
     def routes(self) -> list[Route]:
         asks = Handler("who is not signed in is led to the sign-in page")
@@ -61,33 +57,25 @@ class AccountPage:
         session = await self._login.session(call)
         if session is None:
             return self._pages.see_other(f"{SIGN_IN}?return_to={quote(self._pages.prefix + ACCOUNT, safe='')}", status=302)
-        try:
-            return await self._show(call, session)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        return await self._show(call, session)
 
     async def withdraw(self, call: Call) -> Reply:
         session = await self._login.session(call)
         if session is None:
             return self._pages.see_other(ACCOUNT)
-        try:
-            form = Parameters.parse(await call.raw())
-            self._forms.check(call, form)
-            await self._consents.withdraw(session.subject, form.get("client_id", ""))
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        form = Parameters.parse(await call.raw())
+        self._pages.check_form(call, form)
+        await self._consents.withdraw(session.subject, form.get("client_id", ""))
         return self._pages.see_other(ACCOUNT)
 
     async def _show(self, call: Call, session: SessionView) -> Reply:
-        token, headers = self._forms.token(call)
         user = await self._user(session)
         page = Page(SHOWN, filter_of(call, "after") or "")
         consents = await self._consents.of(session.subject, page.moment(), page.wanted)
         last = consents[SHOWN - 1] if len(consents) > SHOWN else None
         return self._pages.page(
-            "account",
-            headers=headers,
-            form_token=token,
+            call,
+            "account.html",
             session=session,
             shown_name=(user.display_name if user is not None else None) or session.username,
             email=user.email if user is not None else None,

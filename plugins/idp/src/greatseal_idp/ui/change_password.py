@@ -11,6 +11,7 @@ from greatseal.api.identity import (
     Denied,
     ExpiredTicket,
     FactorRequired,
+    Headers,
     LoggedIn,
     PasswordChanger,
     PasswordExpired,
@@ -19,7 +20,6 @@ from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.forms import Forms, Headers
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import CHANGE, SIGN_IN
 from greatseal_idp.sessions.login import LoginImpl
@@ -32,11 +32,10 @@ STALE = "This page was open for too long, or cookies are switched off. Please tr
 class ChangePasswordPage:
     """``/login/change-password``, for who has the ticket of a sign-in with the old password."""
 
-    def __init__(self, host: Host, *, login: LoginImpl, pages: Pages, forms: Forms, errands: Errands) -> None:
+    def __init__(self, host: Host, *, login: LoginImpl, pages: Pages, errands: Errands) -> None:
         self._host = host
         self._login = login
         self._pages = pages
-        self._forms = forms
         self._errands = errands
 
     def routes(self) -> list[Route]:
@@ -58,27 +57,16 @@ class ChangePasswordPage:
         ]
 
     async def show(self, call: Call) -> Reply:
-        try:
-            ticket = await self._ticket(call)
-            return self._to_sign_in(call.query.get("next")) if ticket is None else await self._page(call, ticket)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        ticket = await self._ticket(call)
+        return self._to_sign_in(call.query.get("next")) if ticket is None else await self._page(call, ticket)
 
     async def change(self, call: Call) -> Reply:
         form = await read_form(call)
+        ticket = await self._ticket(call)
+        if ticket is None:
+            return self._to_sign_in(form.get("next"))
         try:
-            ticket = await self._ticket(call)
-            return self._to_sign_in(form.get("next")) if ticket is None else await self._changed(call, form, ticket)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
-
-    async def _ticket(self, call: Call) -> ExpiredTicket | None:
-        ticket = await self._login.ticket(call)
-        return ticket if ticket is not None and ticket.changer in self._host.components(PasswordChanger) else None
-
-    async def _changed(self, call: Call, form: Parameters, ticket: ExpiredTicket) -> Reply:
-        try:
-            self._forms.check(call, form)
+            self._pages.check_form(call, form)
             return await self._change(call, form, ticket)
         except ForeignOrigin as problem:
             return await self._again(call, ticket, problem, STALE)
@@ -86,6 +74,10 @@ class ChangePasswordPage:
             return await self._again(call, ticket, problem, WRONG)
         except (AccessDenied, RateLimited, BadRequest) as problem:
             return await self._again(call, ticket, problem, problem.detail or HTTPStatus(problem.status).phrase)
+
+    async def _ticket(self, call: Call) -> ExpiredTicket | None:
+        ticket = await self._login.ticket(call)
+        return ticket if ticket is not None and ticket.changer in self._host.components(PasswordChanger) else None
 
     async def _change(self, call: Call, form: Parameters, ticket: ExpiredTicket) -> Reply:
         old, new = _typed(form)
@@ -107,13 +99,12 @@ class ChangePasswordPage:
     async def _page(
         self, call: Call, ticket: ExpiredTicket, problems: tuple[str, ...] = (), *, status: int = 200, headers: Headers = ()
     ) -> Reply:
-        token, own = self._forms.token(call)
         errand = await self._errands.of(ticket.return_to)
         return self._pages.page(
-            "change_password",
+            call,
+            "change_password.html",
             status=status,
-            headers=(*own, *headers),
-            form_token=token,
+            headers=headers,
             action=CHANGE,
             username=ticket.username,
             next=errand.return_to,

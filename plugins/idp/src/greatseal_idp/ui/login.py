@@ -12,6 +12,7 @@ from greatseal.api.identity import (
     Continue,
     Denied,
     FactorRequired,
+    Headers,
     LoggedIn,
     Login,
     LoginContext,
@@ -25,7 +26,6 @@ from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.forms import Forms, Headers
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN
 from greatseal_idp.sessions.options import link_options
@@ -41,11 +41,10 @@ STALE = "This page was open for too long, or cookies are switched off. Please tr
 class LoginPages:
     """``/login`` and ``/ui/auth/login``."""
 
-    def __init__(self, host: Host, *, login: Login, pages: Pages, forms: Forms, errands: Errands) -> None:
+    def __init__(self, host: Host, *, login: Login, pages: Pages, errands: Errands) -> None:
         self._host = host
         self._login = login
         self._pages = pages
-        self._forms = forms
         self._errands = errands
         self._steps = Steps(host)
 
@@ -62,15 +61,12 @@ class LoginPages:
         return self._pages.see_other(SIGN_IN + (f"?{query}" if query else ""), status=302)
 
     async def show(self, call: Call) -> Reply:
-        try:
-            return await self._page(call, call.query)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
+        return await self._page(call, call.query)
 
     async def sign_in(self, call: Call) -> Reply:
         form = await read_form(call)
         try:
-            self._forms.check(call, form)
+            self._pages.check_form(call, form)
             return await self._sign_in(call, form)
         except ForeignOrigin:
             return await self._page(call, form, STALE, status=403)
@@ -78,8 +74,6 @@ class LoginPages:
             return await self._again(call, form, WRONG_CODE if STEP in form else WRONG, problem)
         except (AccessDenied, RateLimited, BadRequest) as problem:
             return await self._again(call, form, problem.detail or HTTPStatus(problem.status).phrase, problem)
-        except Problem as problem:
-            return self._pages.refusal(call, problem)
 
     async def _sign_in(self, call: Call, form: Parameters) -> Reply:
         credential = await self._credential(form)
@@ -102,7 +96,7 @@ class LoginPages:
                 return await self._login.expired(call, completed, return_to)
             case FactorRequired():
                 if isinstance(credential, Password) and self._takes_code(completed):
-                    token, _ = self._forms.token(call)
+                    token, _ = self._pages.form_token(call)
                     step = await self._steps.keep(credential, token)
                     return await self._code(call, form, credential, step, headers=completed.headers)
                 raise AccessDenied("more than the password is needed to sign in", headers=dict(completed.headers))
@@ -144,34 +138,34 @@ class LoginPages:
         headers: Headers = (),
     ) -> Reply:
         """The page of the second step."""
-        token, own = self._forms.token(call)
         errand = await self._errands.of(form.get("return_to"))
         return self._pages.page(
-            "code",
+            call,
+            "code.html",
             status=status,
-            headers=(*own, *headers),
+            headers=headers,
             username=typed.username,
             step=step,
-            **self._common(errand, token, message),
+            **self._common(errand, message),
         )
 
     async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
-        token, own = self._forms.token(call)
         errand = await self._errands.of(form.get("return_to"))
         context = LoginContext(call=call, remote=call.remote, client_id=errand.client.client_id if errand.client is not None else None)
         return self._pages.page(
-            "login",
+            call,
+            "login.html",
             status=status,
-            headers=(*own, *headers),
+            headers=headers,
             username=_username(form, errand.request),
             options=await link_options(self._host, context),
-            **self._common(errand, token, message),
+            **self._common(errand, message),
         )
 
-    def _common(self, errand: Errand, form_token: str, message: str | None) -> dict[str, Any]:
+    def _common(self, errand: Errand, message: str | None) -> dict[str, Any]:
         """What both steps show."""
         return_to = errand.return_to if errand.return_to != self._errands.default else None
-        return {"form_token": form_token, "return_to": return_to, "problem": message, **errand.shown}
+        return {"return_to": return_to, "problem": message, **errand.shown}
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:
