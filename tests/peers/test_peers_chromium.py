@@ -80,7 +80,7 @@ async def request(service: Service, app: App, **more: str) -> str:
         "token_endpoint_auth_method": "client_secret_basic",
         "client_secret": "s" * 43,
     }
-    client = (await host._plugin.assembly(host).clients.create(body, by="test")).client
+    client = (await host._plugin.assembly(host).clients.register_body(body, open=False, by="test")).client
     asked = {"client_id": client.client_id, "redirect_uri": app.callback, "response_type": "code", "scope": "openid profile", "state": "x"}
     return f"{service.url}/authorize?{urlencode({**asked, **more})}"
 

@@ -37,7 +37,7 @@ async def main(folder: Path) -> None:
             chromium() as browser,
         ):
             plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
-            registered = await plugin.assembly(service.host("idp")).clients.create(
+            registered = await plugin.assembly(service.host("idp")).clients.register_body(
                 {
                     "client_name": "Example Wiki",
                     "redirect_uris": ["http://localhost/account"],  # any port: the account page then shows what was allowed
@@ -45,6 +45,7 @@ async def main(folder: Path) -> None:
                     "token_endpoint_auth_method": "client_secret_basic",
                     "client_secret": "s" * 43,
                 },
+                open=False,
                 by="screenshots",
             )
             for dark in (False, True):

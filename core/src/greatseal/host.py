@@ -312,9 +312,6 @@ class Host(Protocol):
     def discovery(self, document: str) -> Mapping[str, object]:
         """The members that plugins add to a discovery document, merged now. Tell ``tx.changed(document, "")`` to have it read again."""
 
-    def plugins(self) -> Sequence[str]:
-        """The enabled feature ids."""
-
     def permissions(self) -> Sequence[PermissionName]:
         """The permissions that enabled plugins declare. Complete from the hook ``verify`` on."""
 

@@ -32,7 +32,9 @@ async def desk(open_idp: Any) -> Any:
 
 async def made(desk: Any, method: str, secret: str | None = None, **fields: Any) -> str:
     body = {"token_endpoint_auth_method": method, "redirect_uris": ["https://app.example/cb"], **fields}
-    registered = await desk.provider.clients.create(body if secret is None else {**body, "client_secret": secret}, by="root")
+    registered = await desk.provider.clients.register_body(
+        body if secret is None else {**body, "client_secret": secret}, open=False, by="root"
+    )
     client_id: str = registered.client.client_id
     return client_id
 

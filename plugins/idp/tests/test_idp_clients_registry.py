@@ -28,7 +28,7 @@ async def rows(service: Any) -> list[Any]:
 
 
 async def test_r56_a_chosen_secret_is_stored_as_argon2id(service: Any, registry: Registry) -> None:
-    await registry.create(BASIC, by="root")
+    await registry.register_body(BASIC, open=False, by="root")
     (row,) = await rows(service)
     assert row.secret_form == "argon2id"
     assert bytes(row.secret_digest).startswith(b"$argon2id$v=19$m=19456,t=2,p=1$")
@@ -51,7 +51,9 @@ async def test_r56_a_generated_secret_is_stored_as_sha256(service: Any, registry
 
 
 async def test_r56_the_secret_of_client_secret_jwt_is_sealed_and_can_be_opened(service: Any, registry: Registry) -> None:
-    made = await registry.create({"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "ß" * 32}, by="root")
+    made = await registry.register_body(
+        {"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "ß" * 32}, open=False, by="root"
+    )
     (row,) = await rows(service)
     assert row.secret_form == "sealed"
     assert row.secret_digest is None
@@ -62,12 +64,14 @@ async def test_r56_the_secret_of_client_secret_jwt_is_sealed_and_can_be_opened(s
 
 async def test_b30_no_secret_is_readable_in_the_database(service: Any, registry: Registry) -> None:
     for method in ("client_secret_basic", "client_secret_post", "client_secret_jwt"):
-        await registry.create({"token_endpoint_auth_method": method, "client_secret": f"plain-{method}-{'x' * 32}"}, by="root")
+        await registry.register_body(
+            {"token_endpoint_auth_method": method, "client_secret": f"plain-{method}-{'x' * 32}"}, open=False, by="root"
+        )
     assert not any(b"plain-" in repr(row).encode() for row in await rows(service))
 
 
 async def test_a_known_client_costs_no_sql(service: Any, registry: Registry) -> None:
-    made = await registry.create(BASIC, by="root")
+    made = await registry.register_body(BASIC, open=False, by="root")
     first = await registry.get(made.client.client_id)
     opened, service.kernel.store.opened = service.kernel.store.opened, None  # whoever asks the database now fails
     try:
@@ -79,7 +83,7 @@ async def test_a_known_client_costs_no_sql(service: Any, registry: Registry) -> 
 
 
 async def test_a_change_is_seen_by_the_next_read(registry: Registry) -> None:
-    made = await registry.create(BASIC, by="root")
+    made = await registry.register_body(BASIC, open=False, by="root")
     assert await registry.get(made.client.client_id) == made.client
     await registry.update(made.client.client_id, {"scopes": ["email"]}, by="root")
     changed = await registry.get(made.client.client_id)
@@ -91,7 +95,7 @@ async def test_a_change_is_seen_by_the_next_read(registry: Registry) -> None:
 
 
 async def test_two_changes_at_once_lose_nothing(registry: Registry) -> None:
-    made = await registry.create(BASIC, by="root")
+    made = await registry.register_body(BASIC, open=False, by="root")
     await asyncio.gather(
         registry.update(made.client.client_id, {"client_name": "New"}, by="root"),
         registry.update(made.client.client_id, {"scopes": ["email"]}, by="root"),
@@ -103,7 +107,7 @@ async def test_two_changes_at_once_lose_nothing(registry: Registry) -> None:
 
 
 async def test_grant_types_follow_the_redirect_uris_until_they_are_given(registry: Registry) -> None:
-    made = await registry.create(BASIC, by="root")
+    made = await registry.register_body(BASIC, open=False, by="root")
     assert made.client.grant_types == ("client_credentials",)
     changed = await registry.update(made.client.client_id, {"redirect_uris": ["https://app.example/cb"]}, by="root")
     assert changed is not None
@@ -179,8 +183,12 @@ async def test_any_text_as_a_client_id_is_looked_up_safely(start_service: StartS
 async def test_the_life_of_a_client_on_both_databases(start_service: StartService, database_url: str) -> None:
     service = await start_service("idp", "client-auth-jwt", "resolver", database={"url": database_url})
     registry = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).clients
-    made = await registry.create({**BASIC, "client_name": "ü", "logo_uri": "https://app.example/ü".replace("ü", "%C3%BC")}, by="root")
-    sealed = await registry.create({"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "s" * 32}, by="root")
+    made = await registry.register_body(
+        {**BASIC, "client_name": "ü", "logo_uri": "https://app.example/ü".replace("ü", "%C3%BC")}, open=False, by="root"
+    )
+    sealed = await registry.register_body(
+        {"token_endpoint_auth_method": "client_secret_jwt", "client_secret": "s" * 32}, open=False, by="root"
+    )
 
     assert await registry.listed((-1, ""), 10) == [made.client, sealed.client]
     assert await registry.get(made.client.client_id) == made.client
@@ -191,3 +199,47 @@ async def test_the_life_of_a_client_on_both_databases(start_service: StartServic
     assert (changed.client_name, changed.more) == ("ö", {})
     assert await registry.delete(made.client.client_id, by="root")
     assert await registry.listed((-1, ""), 10) == [sealed.client]
+
+
+# ---- Clients that register themselves (RFC 7591)
+
+
+async def test_an_open_registration_reads_the_members_of_the_rfc(registry: Registry) -> None:
+    body = {"redirect_uris": ["https://app.example/cb"], "scope": "openid  profile", "scopes": ["email"], "client_name": "App", "other": 1}
+
+    made = await registry.register_body(body, open=True, by="anybody")
+
+    assert (made.client.source, made.client.token_endpoint_auth_method) == ("dynamic", "client_secret_basic")
+    assert made.client.scopes == ("openid", "profile")
+    assert made.client_secret is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"scope": "openid introspect"}, "introspect"),
+        ({"scope": "no-such-scope"}, "no-such-scope"),
+        ({"scope": ["openid"]}, "separated by spaces"),
+        ({"consent": "implicit"}, "consent: only an administrator"),
+        ({"allow_token_exchange_actor": True}, "only an administrator"),
+        ({"spiffe_id": "spiffe://example.org/a"}, "only an administrator"),
+        ({"kerberos_principal": "HTTP/a@B"}, "only an administrator"),
+        ({"tls_client_certificate": "x"}, "only an administrator"),
+        ({"redirect_uris": 7}, "redirect_uris"),
+    ],
+)
+async def test_what_nobody_gives_to_themselves_is_refused(service: Any, registry: Registry, change: dict[str, Any], word: str) -> None:
+    with pytest.raises(InvalidClientMetadata, match=word):
+        await registry.register_body({"redirect_uris": ["https://app.example/cb"], **change}, open=True, by="anybody")
+
+    assert await rows(service) == []
+
+
+@pytest.mark.parametrize("scopes", [("introspect",), ("no-such-scope",), ("openid", "introspect", "no-such-scope")])
+async def test_the_scopes_of_a_finished_client_are_looked_at_too(service: Any, registry: Registry, scopes: tuple[str, ...]) -> None:
+    client = Client(client_id="", token_endpoint_auth_method="none", redirect_uris=("https://app.example/cb",), scopes=scopes)
+
+    with pytest.raises(InvalidClientMetadata, match=scopes[-1] if len(scopes) == 1 else "introspect"):
+        await registry.register(Registration(client=client, open=True), by="anybody")
+
+    assert await rows(service) == []

@@ -26,7 +26,7 @@ async def signed_in(idp, *uris, alg=None):
         body = {"client_name": "App", "token_endpoint_auth_method": "none", "redirect_uris": ["http://localhost/cb"], "scopes": ["openid"]}
         body |= {"backchannel_logout_uri": uri} if uri else {}
         body |= {"id_token_signed_response_alg": alg} if alg else {}
-        clients.append((await idp.provider.clients.create(body, by="test")).client.client_id)
+        clients.append((await idp.provider.clients.register_body(body, open=False, by="test")).client.client_id)
     await idp.service.host("idp").db.write(lambda tx: [note_client(tx, session, client) for client in clients])
     return cookie, session, clients
 

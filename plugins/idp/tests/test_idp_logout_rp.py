@@ -20,7 +20,7 @@ async def idp(open_idp):
 async def client(idp):
     body = {"client_name": "Shop <b>", "token_endpoint_auth_method": "client_secret_basic", "client_secret": "s" * 32}
     body |= {"redirect_uris": ["http://localhost/cb"], "post_logout_redirect_uris": [BACK], "scopes": ["openid"]}
-    registered = await idp.provider.clients.create(body, by="test")
+    registered = await idp.provider.clients.register_body(body, open=False, by="test")
     return registered.client
 
 

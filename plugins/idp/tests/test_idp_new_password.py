@@ -113,7 +113,7 @@ async def test_who_changed_an_expired_password_stays_also_where_the_clock_of_the
 
 async def test_a_clock_that_is_ahead_makes_no_sign_in_of_later(idp, clock):
     app = {"client_name": "App", "redirect_uris": ["https://app.example/cb"], "token_endpoint_auth_method": "none", "consent": "implicit"}
-    client = (await idp.provider.clients.create({**app, "scopes": ["openid"]}, by="test")).client
+    client = (await idp.provider.clients.register_body({**app, "scopes": ["openid"]}, open=False, by="test")).client
     change(idp, clock.now() + 299 * 1_000_000)
     cookie = await idp.cookie()
     clock.advance(120)

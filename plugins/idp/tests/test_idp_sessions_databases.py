@@ -9,7 +9,7 @@ async def test_a_session_begins_is_used_and_ends(open_idp, database_url, relying
     idp = await open_idp(database={"url": database_url, "migrate": "auto"}, oauth={"allow_private_logout_hosts": True})
     body = {"client_name": "App", "token_endpoint_auth_method": "none", "redirect_uris": ["http://localhost/cb"], "scopes": ["openid"]}
     body["backchannel_logout_uri"] = f"{relying_party.url}/backchannel"
-    client = (await idp.provider.clients.create(body, by="test")).client.client_id
+    client = (await idp.provider.clients.register_body(body, open=False, by="test")).client.client_id
 
     first = await idp.cookie()
     cookie = (await idp.login(cookie=first)).cookie

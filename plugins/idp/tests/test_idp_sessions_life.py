@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from greatseal.api.identity import Upstream
 from greatseal.api.services import LOGIN
 from greatseal.testing import FakeClock
+from greatseal.testing.distributions import install
 from greatseal_idp import tables as t
 from greatseal_idp.pages.return_to import safe_return_to
 
@@ -224,6 +225,26 @@ async def test_idp_245_info_tells_what_is_there(open_idp):
         "token_authority",
         "change_password",
     }
+
+
+FEATURE = """
+from greatseal import hookimpl
+from greatseal.api.http import Discovery
+
+
+class Plugin:
+    @hookimpl
+    def discovery(self):
+        return [Discovery("features", lambda: {"device_flow": True, "password": False})]
+"""
+
+
+async def test_info_has_the_features_that_plugins_tell(open_idp, tmp_path):
+    idp = await open_idp(install(tmp_path / "installed", "greatseal-devices", FEATURE))
+
+    features = (await idp.get("/api/auth/info")).json["features"]
+
+    assert (features["device_flow"], features["passkey"], features["password"]) == (True, False, True)
 
 
 async def test_idp_249_providers_are_the_links_and_a_failing_one_is_left_out(idp):

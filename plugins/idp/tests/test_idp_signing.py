@@ -3,12 +3,14 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 from joserfc import jwt as joserfc_jwt
 from joserfc.jwk import KeySet
 from sqlalchemy import select
 
-from greatseal.jose.compact import b64url_encode
+from greatseal.api.services import TOKENS
+from greatseal.jose.compact import b64url_encode, parse_compact
 from greatseal.testing import FakeClock
 from greatseal.testing.plugin import StartService
 from greatseal.testing.store import audit
@@ -152,3 +154,17 @@ async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_servi
     assert kids(signing) == {key.kid for key in listed(signing) if key.status == "active"}
     told = await service.host("idp").db.read(lambda tx: [(row.event_type, row.sub) for row in tx.all(select(audit))])
     assert told == [("key_rotated", "root"), ("key_revoked", None)]
+
+
+@pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "application/jwt", ""])
+async def test_a_plugin_signs_no_token_that_this_service_takes_back(service: Any, typ: str) -> None:
+    with pytest.raises(ValueError, match="come from grants alone"):
+        await service.kernel.service(TOKENS).sign(typ, {"sub": "alice@LOCALHOST"})
+
+
+async def test_a_plugin_signs_tokens_of_its_own_type_as_this_issuer(service: Any) -> None:
+    token = await service.kernel.service(TOKENS).sign("token-authority+jwt", {"iss": "https://other.example", "sub": "x"}, alg="RS256")
+
+    jws = parse_compact(token)
+    assert (jws.header["typ"], jws.header["alg"]) == ("token-authority+jwt", "RS256")
+    assert orjson.loads(jws.payload) == {"iss": service.url, "sub": "x"}

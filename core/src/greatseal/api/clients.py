@@ -152,8 +152,26 @@ class Clients(Protocol):
     async def register(self, registration: Registration, *, by: str) -> Registered:
         """Check, store and audit a new client; a secret is made where the method needs one and an open registration brought none.
 
-        Raises :class:`InvalidClientMetadata` and :class:`InvalidRedirectUri`.
+        Its scopes must be defined, and none of an open registration is ``introspect``. Raises :class:`InvalidClientMetadata` and
+        :class:`InvalidRedirectUri`.
         """
+
+    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str) -> Registered:
+        """Register what the decoded JSON of a request asks for.
+
+        With ``open`` a client registers itself (RFC 7591 s2): ``scope`` is one text, a client that names no method has
+        ``client_secret_basic``, and what only an administrator gives is refused. Without it the members are those of the admin API.
+        Raises as :meth:`register`.
+        """
+
+    async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:
+        """Change a client by the decoded JSON of a PUT, in the members of the admin API; None when there is none.
+
+        A member that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
+        """
+
+    async def delete(self, client_id: str, *, by: str) -> bool:
+        """Delete a client with its consents, codes, tokens and refresh families; False when there is none."""
 
     async def get(self, client_id: str) -> Client | None:
         """The client of that id."""

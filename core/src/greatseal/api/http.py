@@ -325,8 +325,11 @@ class Discovery(msgspec.Struct, frozen=True):
     Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each.
     """
 
-    document: Literal["oauth", "openid", "federation", "acme", "jwks"]
-    """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens."""
+    document: Literal["oauth", "openid", "federation", "acme", "jwks", "features"]
+    """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens.
+
+    ``features`` is what /api/auth/info tells the pages of the management interface, true or false: ``device_flow``, ``passkey``.
+    """
     members: Callable[[], Mapping[str, object]]
 
 

@@ -195,6 +195,13 @@ class Tokens(Protocol):
     async def access(self, token: str) -> AccessToken | None:
         """The token when it is live, for this issuer and of type access token; None for every other reason."""
 
+    async def sign(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
+        """A JWT of this issuer for somebody else to check, with the header ``typ``, for example ``logout+jwt``; ``iss`` is set here.
+
+        ``alg`` None is the default algorithm. Raises ValueError for the types that this service takes back, access tokens and ID tokens:
+        those come from grants alone. KeyError for an algorithm that is not offered, Unavailable when there is no key.
+        """
+
     async def subject(self, token: str, token_type: str) -> SubjectToken | None:
         """A token given for an exchange, by its token type URI; None when it is not good, BadRequest for a type that is not offered."""
 

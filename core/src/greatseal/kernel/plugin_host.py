@@ -139,9 +139,6 @@ class PluginHost:
     def discovery(self, document: str) -> Mapping[str, object]:
         return self._kernel.discovery_members(document)
 
-    def plugins(self) -> Sequence[str]:
-        return list(self._kernel.plugins)
-
     def permissions(self) -> Sequence[PermissionName]:
         return self._kernel.permissions
 

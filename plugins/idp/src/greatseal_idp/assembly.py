@@ -95,7 +95,7 @@ class Assembly:
         self.origin = OwnOrigin(host)
         self.roles = Roles(host, self.directories)
         self.limits = LoginLimits(host)
-        self.backchannel = Backchannel(host, self.clients, self.signing)
+        self.backchannel = Backchannel(host, self.clients, self.tokens)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
 

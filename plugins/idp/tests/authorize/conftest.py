@@ -85,7 +85,7 @@ def register_app(open_idp):
         }
         if body["token_endpoint_auth_method"] == "none":
             body.pop("client_secret")
-        registered = await desk.provider.clients.create(body, by="test")
+        registered = await desk.provider.clients.register_body(body, open=False, by="test")
         secret = registered.client_secret
         return App(desk, registered.client.client_id, secret.value if secret else body.get("client_secret"))
 

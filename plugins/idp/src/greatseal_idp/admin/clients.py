@@ -43,7 +43,7 @@ class ClientsAdmin:
         )
 
     async def create(self, call: Call) -> Reply:
-        registered = await self._clients.create(await self._body(call), by=call.caller.subject)
+        registered = await self._clients.register_body(await self._body(call), open=False, by=call.caller.subject)
         client, secret = registered.client, registered.client_secret
         body = self._shown(client) if secret is None else {**self._shown(client), "client_secret": secret.value}
         return Reply.json(body, status=201, headers={"Location": f"{self._issuer}{PATH}/{client.client_id}"})

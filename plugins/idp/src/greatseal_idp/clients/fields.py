@@ -93,6 +93,16 @@ ASKS_FOR_NOTHING = (None, False, "default")
 """The values of a member that nobody brings which may be forgotten."""
 
 
+ADMINISTERED = frozenset(
+    {
+        "allow_token_exchange_actor", "consent", "kerberos_hbac_service", "kerberos_principal", "kerberos_principal_pattern", "spiffe_id",
+        "tls_client_certificate", "workload_type",
+    }
+)  # fmt: skip
+"""Members that say whom a client is trusted to be, or that people are not asked: nobody gives them to themselves."""
+OPEN_METHOD = "client_secret_basic"  # RFC 7591 s2, ruling R38
+
+
 class Fields:
     """The members of clients: those above, and those that token bindings and extensions bring."""
 
@@ -116,6 +126,21 @@ class Fields:
     def _more(self) -> frozenset[str]:
         """The names that ``Client.more`` may have."""
         return MORE.union(self._brought)
+
+    def open_registration(self, body: Mapping[str, Any]) -> Registration:
+        """What a client that registers itself asks for (RFC 7591 s2): ``scope`` is one text, and ``scopes`` is no member.
+
+        Raises as :meth:`registration`, also for what only an administrator gives.
+        """
+        if given := sorted(name for name in ADMINISTERED.intersection(body) if body[name] not in ASKS_FOR_NOTHING):
+            raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
+        scope = body.get("scope")
+        if not isinstance(scope, str | None):
+            raise InvalidClientMetadata("scope: expected scopes separated by spaces")
+        asked = {name: value for name, value in body.items() if name not in ADMINISTERED}
+        asked["scopes"] = scope.split() if scope else []
+        asked["token_endpoint_auth_method"] = body.get("token_endpoint_auth_method") or OPEN_METHOD
+        return msgspec.structs.replace(self.registration(asked), open=True)
 
     def registration(self, body: Mapping[str, Any], before: Client | None = None) -> Registration:
         """The whole record that would be stored after a body of the admin API, with what only this request carries.

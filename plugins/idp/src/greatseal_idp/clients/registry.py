@@ -111,14 +111,13 @@ class Registry:
         """At most ``wanted`` registered clients, oldest first, that come after a moment of creation and a client id."""
         return [self._completed(client) for client in await self._host.db.read(_listed, after, wanted)]
 
-    async def create(self, body: Mapping[str, Any], *, by: str) -> Registered:
-        """A new client of the admin API, from the decoded JSON body. Raises as :meth:`register`."""
-        asked = self.fields.registration(body)
-        check_scopes(asked.client.scopes, await self._scopes.all())
-        return await self.register(asked, by=by)
+    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str) -> Registered:
+        """See :meth:`greatseal.api.clients.Clients.register_body`."""
+        return await self.register(self.fields.open_registration(body) if open else self.fields.registration(body), by=by)
 
     async def register(self, registration: Registration, *, by: str) -> Registered:
         """See :meth:`greatseal.api.clients.Clients.register`. The client's id is made here."""
+        check_scopes(registration.client.scopes, await self._scopes.all(), open=registration.open)
         client_id = self._host.handles.new_id()
         source = "dynamic" if registration.open else "admin"
         asked = msgspec.structs.replace(registration.client, client_id=client_id, secret=None, source=source)
@@ -131,10 +130,7 @@ class Registry:
         return Registered(client=await self._read(client_id) or client, client_secret=secret)
 
     async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:
-        """Change a client by the decoded JSON body of a PUT; None when there is none.
-
-        A field that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
-        """
+        """See :meth:`greatseal.api.clients.Clients.update`."""
         if not is_client_id(client_id):
             return None
         event = AuditEvent(event_type="client_updated", service="idp", sub=by, client_id=client_id)
@@ -151,7 +147,7 @@ class Registry:
         raise Conflict("the client was changed by others at the same time; try again")
 
     async def delete(self, client_id: str, *, by: str) -> bool:
-        """Delete a client with its consents and refresh families; False when there is none."""
+        """See :meth:`greatseal.api.clients.Clients.delete`."""
         return is_client_id(client_id) and await self._host.db.write(_delete, client_id, by, self._ends)
 
     def as_stored(self, tx: Tx, client: Client) -> Client | None:

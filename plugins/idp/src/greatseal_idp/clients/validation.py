@@ -120,8 +120,13 @@ class Rules:
             )
 
 
-def check_scopes(scopes: Sequence[str], known: Container[str]) -> None:
-    """Raises InvalidClientMetadata for a scope that is none: a misspelt one is noticed here, and not when no token has it."""
+def check_scopes(scopes: Sequence[str], known: Container[str], *, open: bool = False) -> None:
+    """Raises InvalidClientMetadata for a scope that is none: a misspelt one is noticed here, and not when no token has it.
+
+    Who registers openly does not get to look into the tokens of others.
+    """
+    if open and INTROSPECT in scopes:
+        raise InvalidClientMetadata(f"scope: only an administrator gives {INTROSPECT}")
     for scope in scopes:
         if scope not in known and scope != INTROSPECT and is_scope_token(scope):
             raise InvalidClientMetadata(f"scopes: {scope[:LONGEST]} is not defined")

@@ -34,8 +34,8 @@ from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
 from greatseal_idp.settings import WebUi
 
-FEATURES = ("passkey", "federation", "device-flow", "registration", "spiffe", "token-authority")
-"""Plugins whose presence is told at /api/auth/info."""
+FEATURES = ("passkey", "federation", "device_flow", "registration", "spiffe", "token_authority")
+"""Members of ``features`` at /api/auth/info that are false unless a plugin says otherwise."""
 PROFILE = ("display_name", "given_name", "family_name", "email", "email_verified", "phone", "uid_number", "gid_number", "source")
 
 
@@ -118,13 +118,13 @@ class SessionApi:
 
     async def info(self, _call: Call) -> Reply:
         credentials = {authenticator.credential for authenticator in self._host.components(Authenticator).values()}
-        plugins = self._host.plugins()
         features = {
+            **dict.fromkeys(FEATURES, False),
+            **self._host.discovery("features"),
             "password": Password in credentials,
             "otp": PasswordAndCode in credentials,
             "kerberos": NegotiateHeader in credentials,
             "change_password": bool(self._host.components(PasswordChanger)),
-            **{name.replace("-", "_"): name in plugins for name in FEATURES},
         }
         look = self._host.settings(WebUi)
         optional = {"logo_url": look.logo_url, "default_theme": look.default_theme}

@@ -14,6 +14,7 @@ from greatseal.api.moments import SECOND
 from greatseal.api.problems import Problem
 from greatseal.api.services import RESOLVER
 from greatseal.api.store import Row, Tx
+from greatseal.api.tokens import Tokens
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.net.addresses import AddressPolicy
@@ -22,7 +23,6 @@ from greatseal.net.system import SystemResolver
 from greatseal_idp import tables as t
 from greatseal_idp.sessions.store import StoredSession
 from greatseal_idp.settings import OAuthSettings
-from greatseal_idp.signing import Signing
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 TOKEN_SECONDS = 120
@@ -55,10 +55,10 @@ DONE = delete(t.notification).where(t.notification.c.id == param("key"))
 class Backchannel:
     """The queue of logout notifications and their delivery."""
 
-    def __init__(self, host: Host, clients: Clients, signing: Signing) -> None:
+    def __init__(self, host: Host, clients: Clients, tokens: Tokens) -> None:
         self._host = host
         self._clients = clients
-        self._signing = signing
+        self._tokens = tokens
         self._policy = AddressPolicy(allow_private=host.settings(OAuthSettings).allow_private_logout_hosts)
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -104,7 +104,7 @@ class Backchannel:
         """One attempt. What went wrong, None when the client took it (s2.8)."""
         try:
             alg: str | None = client.more.get("id_token_signed_response_alg")
-            token = await self._signing.jwt("logout+jwt", self._claims(row), alg=alg)
+            token = await self._tokens.sign("logout+jwt", self._claims(row), alg=alg)
             answer = await fetch(
                 uri, resolver=self._resolver(), policy=self._policy, seconds=TIMEOUT, max_body=65_536, form={"logout_token": token}
             )
@@ -115,7 +115,6 @@ class Backchannel:
     def _claims(self, row: Row) -> Mapping[str, Any]:
         now = self._host.clock.now() // SECOND
         return {
-            "iss": self._host.issuer,
             "aud": row.client_id,
             "sub": row.subject,
             "sid": row.session_id,

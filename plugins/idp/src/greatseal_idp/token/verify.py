@@ -41,6 +41,10 @@ class Verified:
         """The body of its introspection, once it was made."""
 
 
+TAKEN_BACK = frozenset({"", "jwt", "at+jwt"})
+"""Header types of tokens that this service accepts itself."""
+
+
 class TokensImpl:
     """The tokens of this issuer."""
 
@@ -64,6 +68,11 @@ class TokensImpl:
         audience = found.token.claims.get("aud")
         here = audience == self._host.issuer or (isinstance(audience, list) and self._host.issuer in audience)
         return found.token if here else None
+
+    async def sign(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
+        if typ.lower().removeprefix("application/") in TAKEN_BACK:
+            raise ValueError(f"tokens of type {typ} come from grants alone: give another kind of token a type of its own (RFC 8725 s3.11)")
+        return await self._signing.jwt(typ, {**claims, "iss": self._host.issuer}, alg=alg)
 
     async def verified(self, token: str) -> Verified | None:
         """A live access token of this issuer, whatever its audience is."""
