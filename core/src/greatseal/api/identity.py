@@ -310,7 +310,7 @@ class Login(Protocol):
         """The ticket of the call, None when there is none or it is too old. It stays until ``complete`` made a session with it."""
 
     async def session(self, call: Call) -> SessionView | None:
-        """The live session of the call's cookie."""
+        """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""
 
     async def end(self, session_id: str) -> bool:
         """End a session, with logout notifications; False when there is none. Effective when this returns."""

@@ -35,6 +35,7 @@ from greatseal_idp.sessions.backchannel import Backchannel
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.logout import Logout
+from greatseal_idp.sessions.negotiation import Negotiation
 from greatseal_idp.sessions.schemes import OwnOrigin, PermissionScheme, SessionScheme
 from greatseal_idp.sessions.store import SessionStore
 from greatseal_idp.signing import Signing
@@ -98,6 +99,7 @@ class Assembly:
         self.backchannel = Backchannel(host, self.clients, self.tokens)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
+        negotiation = Negotiation(host, self.login, self.pages)
 
         self.waiting = WaitingRequests(host)
         self.reader = Reader(host, self.clients, self.scopes, self.claims, self.signing, extensions=self.extensions)
@@ -115,6 +117,7 @@ class Assembly:
             consents=self.consents,
             responses=self.responses,
             pages=self.pages,
+            negotiation=negotiation,
         )
 
         cors = Cors(self.proofs)
@@ -170,7 +173,7 @@ class Assembly:
                 pages=self.pages,
                 origin=self.origin,
             ),
-            LoginPages(host, login=self.login, pages=self.pages, errands=errands),
+            LoginPages(host, login=self.login, pages=self.pages, errands=errands, negotiation=negotiation),
             ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
             AccountPage(
                 login=self.login,

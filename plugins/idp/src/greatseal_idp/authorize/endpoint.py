@@ -23,6 +23,7 @@ from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN as SIGN_IN_PAGE
 from greatseal_idp.scopes import Asked
 from greatseal_idp.sessions.limits import LoginLimits
+from greatseal_idp.sessions.negotiation import Negotiation
 
 TRANSACTION = "transaction"
 """The parameter under which a request goes on after the sign-in."""
@@ -55,6 +56,7 @@ class AuthorizeEndpoint:
         consents: Consents,
         responses: Responses,
         pages: Pages,
+        negotiation: Negotiation,
     ) -> None:
         self._host = host
         self._clients = clients
@@ -67,18 +69,18 @@ class AuthorizeEndpoint:
         self._consents = consents
         self._responses = responses
         self._pages = pages
+        self._negotiation = negotiation
 
     def routes(self) -> list[Route]:
         anybody = Handler("who is signed in decides how the request goes on")
+        authorize = self._negotiation.around(self.authorize)
         owner = owner_of_handle(self._host, (TRANSACTION, SIGN_IN), ("request_uri", PUSHED), prefix=URN)
         return [
-            Route(
-                "GET", "/authorize", self.authorize, style="page", auth=anybody, summary="Ask for a code (RFC 6749 s4.1.1).", owner=owner
-            ),
+            Route("GET", "/authorize", authorize, style="page", auth=anybody, summary="Ask for a code (RFC 6749 s4.1.1).", owner=owner),
             Route(
                 "POST",
                 "/authorize",
-                self.authorize,
+                authorize,
                 style="page",
                 auth=anybody,
                 content_types=(),

@@ -1,8 +1,8 @@
 """Sign-in (service ``LOGIN``): who is it, may they come in, and the one place that makes a session."""
 
 import unicodedata
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -72,6 +72,8 @@ class LoginImpl:
         self.places = Places(host)
         self._under_way: set[int] = set()
         """The ids of the calls whose attempt runs: one inside another would wait for itself."""
+        self._arrived: dict[int, SessionView] = {}
+        """Sessions that were made in a call that goes on, by its id."""
 
     async def attempt(self, call: Call, credential: Credential) -> Attempted:
         if id(call) in self._under_way:
@@ -143,8 +145,19 @@ class LoginImpl:
         return changed
 
     async def session(self, call: Call) -> SessionView | None:
+        if id(call) in self._arrived:
+            return self._arrived[id(call)]
         stored = await self._store.of(call)
         return stored.view if stored is not None else None
+
+    @contextmanager
+    def arrived(self, call: Call, session: SessionView) -> Iterator[None]:
+        """The call goes on with a session that was made in it: :meth:`session` gives it, before any cookie has come back."""
+        self._arrived[id(call)] = session
+        try:
+            yield
+        finally:
+            del self._arrived[id(call)]
 
     async def end(self, session_id: str) -> bool:
         return await self.end_as(session_id, event_type="session_revoked")

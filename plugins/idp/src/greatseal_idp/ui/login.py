@@ -28,6 +28,7 @@ from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN
+from greatseal_idp.sessions.negotiation import Negotiation
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.ui.errands import Errand, Errands
 from greatseal_idp.ui.steps import STEP, Steps
@@ -41,19 +42,21 @@ STALE = "This page was open for too long, or cookies are switched off. Please tr
 class LoginPages:
     """``/login`` and ``/ui/auth/login``."""
 
-    def __init__(self, host: Host, *, login: Login, pages: Pages, errands: Errands) -> None:
+    def __init__(self, host: Host, *, login: Login, pages: Pages, errands: Errands, negotiation: Negotiation) -> None:
         self._host = host
         self._login = login
         self._pages = pages
+        self._negotiation = negotiation
         self._errands = errands
         self._steps = Steps(host)
 
     def routes(self) -> list[Route]:
         anybody = Handler("this is where a session begins")
+        show = self._negotiation.around(self.show, done=lambda signed_in: Reply(status=302, headers=(("Location", signed_in.return_to),)))
         return [
             Route("GET", "/login", self.entrance, style="page", summary="Redirects to the sign-in page."),
             Route("POST", "/login", self.sign_in, style="page", auth=anybody, content_types=(FORM,), summary="Sign in with a form."),
-            Route("GET", SIGN_IN, self.show, style="page", auth=anybody, summary="The sign-in page."),
+            Route("GET", SIGN_IN, show, style="page", auth=anybody, summary="The sign-in page."),
         ]
 
     async def entrance(self, call: Call) -> Reply:
