@@ -10,6 +10,7 @@ from greatseal.api.directory import AccountState, Tier
 from greatseal.api.identity import Authenticated, Denied, NotMine, Password
 from greatseal.api.problems import StartProblem
 from greatseal.testing import FakeClock
+from greatseal.testing.logins import AuthenticatorContract, DirectoryContract
 from greatseal_users_file import edit as users_file
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
@@ -55,6 +56,28 @@ def opened(path):
 async def attempt(opened, username, password):
     authenticator = FilePassword(opened, "EXAMPLE.ORG", InLine())
     return await authenticator.attempt(Password(username=username, password=Secret(password)), None)
+
+
+class TestFilePassword(AuthenticatorContract):
+    username, password, realm = "alice", "correct horse", "EXAMPLE.ORG"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, opened):
+        self.opened = opened
+
+    def authenticator(self):
+        return FilePassword(self.opened, self.realm, InLine())
+
+
+class TestFileDirectory(DirectoryContract):
+    username, group = "alice", "staff"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, opened):
+        self.opened = opened
+
+    def directory(self):
+        return FileDirectory(self.opened, "EXAMPLE.ORG")
 
 
 @pytest.mark.parametrize("username", ["alice", "alice@EXAMPLE.ORG", "alice@example.org"])

@@ -134,8 +134,8 @@ class _Authenticator(_Part, Authenticator[Password]):
 
     async def attempt(self, credential: Password, context: LoginContext) -> Attempted:
         self.people.attempts += 1
-        name = credential.username.partition("@")[0]
-        if name not in self.people.passwords:
+        name, _, realm = credential.username.partition("@")
+        if name not in self.people.passwords or realm.upper() not in {"", REALM}:
             return NotMine()
         if credential.password.value != self.people.passwords[name]:
             raise Denied("the password of people is wrong")

@@ -1,0 +1,305 @@
+"""What every authenticator, directory and changer of passwords must do, as test classes to inherit; and a LOGIN for unit tests."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from greatseal.api.declarations import Secret
+from greatseal.api.directory import Directory, Tier
+from greatseal.api.http import Call, Reply
+from greatseal.api.identity import (
+    AccountRefused,
+    Attempted,
+    Authenticated,
+    Authenticator,
+    ChangeRefused,
+    Completed,
+    Credential,
+    Denied,
+    ExpiredTicket,
+    LoggedIn,
+    LoginContext,
+    NotMine,
+    Password,
+    PasswordAndCode,
+    PasswordChanger,
+    PasswordExpired,
+    SessionView,
+    Upstream,
+)
+from greatseal.testing.calls import FakeCall
+
+__all__ = ["AuthenticatorContract", "DirectoryContract", "FakeLogin", "PasswordChangerContract", "context_of"]
+
+NOBODY = "nobody-of-that-name"
+STRANGE = ("", " ", "@", "a@b@c", "*", "a*", "(uid=*)", "../x", "a\0b", "x" * 5_000, "\ud800", "root' --")
+"""Names that nobody has, and that a backend may read in its own way."""
+
+
+def context_of(ask: Attempted | None = None) -> LoginContext:
+    """Of a call from nowhere in particular. With ``ask``, that is what :meth:`LoginContext.password` gives."""
+
+    async def asked(_credential: Password) -> Attempted:
+        assert ask is not None
+        return ask
+
+    return LoginContext(call=FakeCall("POST"), remote="192.0.2.1", ask=None if ask is None else asked)
+
+
+class AuthenticatorContract(ABC):
+    """For authenticators of passwords. Inherit, say how to make it and whom it knows, and the rest is tested.
+
+    .. code-block:: python
+
+        class TestPam(AuthenticatorContract):
+            username, password, realm = "alice", "wonderland", "EXAMPLE.ORG"
+
+            def authenticator(self):
+                return PamAuthenticator(FakePam({"alice": "wonderland"}), realm="EXAMPLE.ORG")
+    """
+
+    username: str
+    password: str
+    realm: str
+
+    @abstractmethod
+    def authenticator(self) -> Authenticator[Password]:
+        """A new one, which knows ``username`` by ``password``."""
+
+    async def _attempt(self, username: str, password: str) -> Attempted:
+        return await self.authenticator().attempt(Password(username=username, password=Secret(password)), context_of())
+
+    def test_declares_itself(self) -> None:
+        authenticator = self.authenticator()
+
+        assert authenticator.name
+        assert authenticator.credential is Password
+
+    async def test_the_right_password_proves_the_user_of_its_realm(self) -> None:
+        done = await self._attempt(self.username, self.password)
+
+        assert isinstance(done, Authenticated), f"{done!r}"
+        assert (done.username, done.realm) == (self.username, self.realm)
+        assert "pwd" in done.amr
+        assert msgspec.json.decode(msgspec.json.encode(done), type=Authenticated) == done
+
+    async def test_a_name_with_the_realm_is_the_same_user(self) -> None:
+        done = await self._attempt(f"{self.username}@{self.realm}", self.password)
+
+        assert isinstance(done, Authenticated)
+        assert done.subject == f"{self.username}@{self.realm}"
+
+    async def test_a_wrong_password_is_denied_and_not_shown(self) -> None:
+        for wrong in (f"{self.password}x", self.password[:-1], "", self.password.swapcase(), f"{self.password}\0"):
+            with pytest.raises(Denied) as refused:
+                await self._attempt(self.username, wrong)
+            if wrong:
+                assert wrong not in refused.value.detail + refused.value.cause
+
+    async def test_whom_it_does_not_know_it_passes_on(self) -> None:
+        for name in (NOBODY, f"{self.username}@another.example", *STRANGE):
+            assert isinstance(await self._attempt(name, self.password), NotMine), name
+
+
+class PasswordChangerContract(ABC):
+    """Inherit, say how to make the changer and what password ``username`` has, and the rest is tested."""
+
+    username: str
+    old: str
+    new: str = "a-new-password-of-28-letters"
+    refused: str = ""
+    """A new password that the backend's rules refuse; empty where it has none."""
+
+    @abstractmethod
+    def changer(self) -> PasswordChanger:
+        """One on which ``old`` is the password; the same one until the test ends."""
+
+    async def _change(self, old: str, new: str, username: str = "") -> Authenticated | ChangeRefused:
+        return await self.changer().change(username or self.username, Secret(old), Secret(new), context_of())
+
+    async def test_the_new_password_is_the_old_one_from_then_on(self) -> None:
+        done = await self._change(self.old, self.new)
+
+        assert isinstance(done, Authenticated)
+        assert done.username == self.username
+        with pytest.raises(Denied):
+            await self._change(self.old, f"{self.new}-another")
+        assert isinstance(await self._change(self.new, f"{self.new}-another"), Authenticated)
+
+    async def test_a_wrong_old_password_changes_nothing(self) -> None:
+        with pytest.raises(Denied) as denied:
+            await self._change(f"{self.old}x", self.new)
+
+        assert self.new not in denied.value.detail + denied.value.cause
+        assert isinstance(await self._change(self.old, self.new), Authenticated)
+
+    async def test_what_the_rules_refuse_is_said_and_changes_nothing(self) -> None:
+        if not self.refused:
+            pytest.skip("the backend has no rules")
+
+        done = await self._change(self.old, self.refused)
+
+        assert isinstance(done, ChangeRefused)
+        assert done.messages
+        assert all(self.refused not in message for message in done.messages)
+        assert isinstance(await self._change(self.old, self.new), Authenticated)
+
+    async def test_nobody_is_changed_by_the_name_of_another(self) -> None:
+        with pytest.raises(Denied):
+            await self._change(self.old, self.new, NOBODY)
+
+
+class DirectoryContract(ABC):
+    """Inherit, say how to make the directory, a user and a group that it has, and the rest is tested."""
+
+    username: str
+    group: str = ""
+    """Empty for a directory without groups."""
+
+    @abstractmethod
+    def directory(self) -> Directory:
+        """A directory with that user, and two users at least."""
+
+    def test_declares_itself(self) -> None:
+        directory = self.directory()
+
+        assert directory.name
+        assert isinstance(directory.tier, Tier)
+        assert directory.realm
+
+    async def test_a_user_is_found_as_the_home_spells_it(self) -> None:
+        directory = self.directory()
+
+        user = await directory.user(self.username)
+
+        assert user is not None
+        assert (user.username, user.realm, user.source) == (self.username, directory.realm, directory.name)
+        assert "@" not in user.username
+        assert isinstance(user.groups, tuple)
+        assert msgspec.json.decode(msgspec.json.encode(user), type=type(user)) == user
+
+    async def test_a_group_has_its_members(self) -> None:
+        if not self.group:
+            pytest.skip("the directory has no groups")
+        directory = self.directory()
+
+        group = await directory.group(self.group)
+
+        assert group is not None
+        assert (group.name, group.source) == (self.group, directory.name)
+        for member in group.members:
+            user = await directory.user(member)
+            assert user is not None
+            assert self.group in user.groups
+
+    async def test_who_is_not_there_is_none_and_no_error(self) -> None:
+        for name in (NOBODY, *STRANGE):
+            assert await self.directory().user(name) is None, name
+            assert await self.directory().group(name) is None, name
+
+    async def test_a_listing_has_each_user_once_in_the_order_of_code_points(self) -> None:
+        directory = self.directory()
+        whole = [user.username for user in await directory.users("", 1_000)]
+
+        assert whole == sorted(set(whole))
+        assert self.username in whole
+        walked: list[str] = []
+        while page := await directory.users("", 1, walked[-1] if walked else ""):
+            walked += [user.username for user in page]
+        assert walked == whole
+        assert [user.username for user in await directory.users(self.username, 1_000)] == [
+            name for name in whole if name.startswith(self.username)
+        ]
+        assert list(await directory.users(NOBODY, 1_000)) == []
+
+
+class FakeLogin:
+    """LOGIN (:class:`greatseal.api.identity.Login`) over authenticators that a test gives: no limits, no directories, sessions in memory.
+
+    ``changers`` are the names that :meth:`expired` leads to.
+    """
+
+    def __init__(self, *authenticators: Authenticator[Any], changers: Sequence[str] = ()) -> None:
+        self.authenticators = authenticators
+        self.changers = changers
+        self.sessions: dict[str, SessionView] = {}
+        self.tickets: dict[int, ExpiredTicket] = {}
+        self._of_calls: dict[int, str] = {}
+        self._under_way = False
+
+    async def attempt(self, call: Call, credential: Credential) -> Attempted:
+        """As the contract says; an attempt inside another is a RuntimeError."""
+        if self._under_way:
+            raise RuntimeError("an attempt is under way: inside it, LoginContext.password has the password checked")
+        self._under_way = True
+        try:
+            context = LoginContext(call=call, remote=call.remote)
+            return await self._ask(credential, context)
+        finally:
+            self._under_way = False
+
+    async def _ask(self, credential: Credential, context: LoginContext) -> Attempted:
+        async def password(asked: Password) -> Attempted:
+            return await self._ask(asked, context)
+
+        inner = msgspec.structs.replace(context, ask=password) if isinstance(credential, PasswordAndCode) else context
+        for one in self.authenticators:
+            if one.credential is type(credential):
+                attempted = await one.attempt(credential, inner)
+                if not isinstance(attempted, NotMine):
+                    return attempted
+        return NotMine()
+
+    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+        """A session of the call."""
+        name = f"session-{len(self.sessions) + 1}"
+        self.sessions[name] = SessionView(
+            id=name,
+            subject=authenticated.subject,
+            username=authenticated.username,
+            realm=authenticated.realm,
+            groups=(),
+            amr=authenticated.amr,
+            acr=authenticated.acr,
+            auth_time=1_800_000_000_000_000,
+            signed_in_at=1_800_000_000_000_000,
+            expires_at=1_800_028_800_000_000,
+            upstream=authenticated.upstream,
+        )
+        self._of_calls[id(call)] = name
+        headers = (("Set-Cookie", f"session={name}"), *authenticated.headers)
+        return LoggedIn(session=self.sessions[name], headers=headers, return_to=return_to or "/account")
+
+    async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
+        """A redirect, after which :meth:`ticket` knows the call."""
+        if expired.changer not in self.changers or expired.changer is None:
+            raise AccountRefused("the password of this account has expired")
+        self.tickets[id(call)] = ExpiredTicket(
+            username=expired.username, realm=expired.realm, changer=expired.changer, return_to=return_to or "/account"
+        )
+        return Reply(status=303, headers=(("Location", "/login/change-password"),))
+
+    async def ticket(self, call: Call) -> ExpiredTicket | None:
+        """Of a call that :meth:`expired` was asked for."""
+        return self.tickets.get(id(call))
+
+    async def session(self, call: Call) -> SessionView | None:
+        """The one that was made in the call."""
+        return self.sessions.get(self._of_calls.get(id(call), ""))
+
+    async def end(self, session_id: str) -> bool:
+        """As the contract says."""
+        return self.sessions.pop(session_id, None) is not None
+
+    async def end_upstream(self, upstream: Upstream) -> int:
+        """As the contract says."""
+        over = [name for name, session in self.sessions.items() if session.upstream and _is_of(session.upstream, upstream)]
+        return sum([await self.end(name) for name in over])
+
+
+def _is_of(one: Upstream, wanted: Upstream) -> bool:
+    same = one.id == wanted.id and one.subject == wanted.subject
+    return same and wanted.session in {None, one.session}

@@ -1,0 +1,89 @@
+"""The contracts of those who prove people, driven by the people of the testing kit; and the LOGIN of unit tests."""
+
+import pytest
+
+from greatseal.api.declarations import Secret
+from greatseal.api.identity import AccountRefused, Authenticated, LoggedIn, NotMine, Password, PasswordAndCode, PasswordExpired, Upstream
+from greatseal.testing.calls import FakeCall
+from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, FakeLogin, PasswordChangerContract
+from greatseal.testing.people import Plugin
+
+
+class TestPeople(AuthenticatorContract):
+    username, password, realm = "alice", "wonderland", "LOCALHOST"
+
+    def authenticator(self):
+        return Plugin().authenticators(None)[0]
+
+
+class TestChanger(PasswordChangerContract):
+    username, old, refused = "alice", "wonderland", "short"
+
+    @pytest.fixture(autouse=True)
+    def _people(self):
+        self.made = Plugin().password_changers(None)[0]
+
+    def changer(self):
+        return self.made
+
+
+class TestDirectory(DirectoryContract):
+    username = "alice"
+
+    def directory(self):
+        return Plugin().directories(None)[0]
+
+
+@pytest.fixture
+def login():
+    return FakeLogin(*Plugin().authenticators(None), changers=("people",))
+
+
+def typed(password="wonderland", username="alice"):
+    return Password(username=username, password=Secret(password))
+
+
+async def test_the_fake_login_asks_the_authenticators_and_makes_sessions(login):
+    call = FakeCall("POST")
+    assert isinstance(await login.attempt(call, typed(username="nobody")), NotMine)
+    assert await login.session(call) is None
+
+    done = await login.complete(call, await login.attempt(call, typed()), "/somewhere")
+
+    assert isinstance(done, LoggedIn)
+    assert (done.return_to, done.session.subject) == ("/somewhere", "alice@LOCALHOST")
+    assert await login.session(call) == done.session
+    assert [await login.end(done.session.id) for _ in range(2)] == [True, False]
+    assert await login.session(call) is None
+
+
+async def test_the_fake_login_has_the_password_checked_within_an_attempt(login):
+    credential = PasswordAndCode(username="alice", password=Secret("wonderland"), code=Secret("123456"))
+
+    done = await login.attempt(FakeCall("POST"), credential)
+
+    assert isinstance(done, Authenticated)
+    assert done.amr == ("pwd", "otp", "mfa")
+
+
+async def test_the_fake_login_ends_what_came_through_an_upstream(login):
+    for subject, session in (("a", "1"), ("a", "2"), ("b", "1")):
+        upstream = Upstream(id="other", subject=subject, session=session)
+        await login.complete(FakeCall(), Authenticated(username=subject, realm="LOCALHOST", amr=("fed",), upstream=upstream), None)
+
+    assert await login.end_upstream(Upstream(id="other", subject="a", session="1")) == 1
+    assert await login.end_upstream(Upstream(id="other", subject="a")) == 1
+    assert [session.subject for session in login.sessions.values()] == ["b@LOCALHOST"]
+
+
+async def test_the_fake_login_leads_to_the_change_of_a_password(login):
+    call, expired = FakeCall("POST"), PasswordExpired(username="alice", realm="LOCALHOST", changer="people")
+
+    reply = await login.expired(call, expired, "/somewhere")
+
+    assert reply.status == 303
+    ticket = await login.ticket(call)
+    assert (ticket.username, ticket.changer, ticket.return_to) == ("alice", "people", "/somewhere")
+    assert await login.ticket(FakeCall()) is None
+    with pytest.raises(AccountRefused):
+        await login.expired(call, PasswordExpired(username="alice", realm="LOCALHOST"), None)
