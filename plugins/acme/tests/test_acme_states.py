@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography import x509
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, Verdict
-from greatseal.api.issuance import Profile
+from greatseal.api.issuance import IdentifierType, Profile
 from greatseal.api.problems import IncorrectResponse, Problem
 from greatseal.jose.jwk import thumbprint
 from greatseal.testing import FakeClock
@@ -36,6 +37,19 @@ class Word(ChallengeValidator):
 
     async def validate(self, attempt: Attempt) -> Verdict:
         return VALID
+
+
+class Names(IdentifierType):
+    type = "dns"
+
+    def canonical(self, value: str) -> str:
+        return value
+
+    def general_name(self, value: str) -> x509.GeneralName:
+        return x509.DNSName(value)
+
+    def of(self, name: x509.GeneralName) -> str | None:
+        return str(name.value)
 
 
 class Profiles:
@@ -76,7 +90,7 @@ async def bench(tmp_path) -> AsyncIterator[Bench]:
             changes=SimpleNamespace(cache=lambda kind, load: None),  # nothing here reads an account
             settings=structs.__getitem__,
             limits=SimpleNamespace(hit=lambda *_: None),
-            components=lambda contract: {"word-01": Word()} if contract is ChallengeValidator else {},
+            components=lambda contract: {ChallengeValidator: {"word-01": Word()}, IdentifierType: {"dns": Names()}}.get(contract, {}),
         )
         id = handles.new_id()
         fields = {"status": "valid", "thumbprint": thumbprint(JWK), "jwk": encode(JWK), "contact": "[]", "terms_agreed": 0}
