@@ -164,7 +164,7 @@ async def test_a_hanging_component_is_503_and_counted(hanging, start_service):
             assert answer.status == 503
         async with http.get(f"http://{service.addresses['admin']}/metrics") as answer:
             text = await answer.text()
-    assert 'wait_seconds_count{hook="authenticators",component="hanging",outcome="late"} 1\n' in text
+    assert 'wait_seconds_count{component="hanging",hook="authenticators",outcome="late"} 1.0\n' in text
 
 
 async def test_a_component_that_is_not_async_stops_the_start(hanging, start_service):

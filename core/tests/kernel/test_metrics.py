@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from greatseal.api.problems import StartProblem
+from greatseal.kernel.exposition import text_of
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.metrics import MOST, Metrics
 from greatseal.testing.distributions import install
@@ -36,18 +37,18 @@ def test_the_text_is_that_of_the_exposition_format():
     for value in (0.5, 0.75, 7):
         took.observe(value)
 
-    assert metrics.exposition().splitlines() == [
+    assert text_of(metrics)[0].splitlines() == [
         "# HELP asked_total How often.",
         "# TYPE asked_total counter",
-        'asked_total{whom="a\\"\\\\\\n"} 2',
-        'asked_total{whom="b"} 1',
+        'asked_total{whom="a\\"\\\\\\n"} 2.0',
+        'asked_total{whom="b"} 1.0',
         "# HELP took_seconds How long.",
         "# TYPE took_seconds histogram",
-        'took_seconds_bucket{le="0.5"} 1',
-        'took_seconds_bucket{le="1"} 2',
-        'took_seconds_bucket{le="+Inf"} 3',
+        'took_seconds_bucket{le="0.5"} 1.0',
+        'took_seconds_bucket{le="1.0"} 2.0',
+        'took_seconds_bucket{le="+Inf"} 3.0',
+        "took_seconds_count 3.0",
         "took_seconds_sum 8.25",
-        "took_seconds_count 3",
     ]
 
 
@@ -76,8 +77,8 @@ def test_a_label_that_anybody_may_choose_does_not_fill_the_memory():
     for number in range(MOST + 100):
         counter.add(1, str(number))
         histogram.observe(1, str(number))
-    assert len(re.findall("^a{", metrics.exposition(), re.MULTILINE)) == MOST
-    assert len(re.findall("^b_count", metrics.exposition(), re.MULTILINE)) == MOST
+    assert len(re.findall("^a_total{", text_of(metrics)[0], re.MULTILINE)) == MOST
+    assert len(re.findall("^b_count", text_of(metrics)[0], re.MULTILINE)) == MOST
 
 
 @pytest.fixture
@@ -99,11 +100,11 @@ async def test_the_kernel_and_plugins_count_and_the_admin_listener_shows(start_s
     status, text = await get(f"http://{service.addresses['admin']}/metrics")
 
     assert status == 200
-    assert 'greatseal_counting_asked_total{whom="ann"} 2\n' in text
-    assert 'greatseal_request_seconds_count{method="GET",route="/ask/{whom}",status="204"} 2\n' in text
-    assert 'greatseal_request_seconds_count{method="",route="unmatched",status="404"} 2\n' in text
+    assert 'greatseal_counting_asked_total{whom="ann"} 2.0\n' in text
+    assert 'greatseal_request_seconds_count{method="GET",route="/ask/{whom}",status="204"} 2.0\n' in text
+    assert 'greatseal_request_seconds_count{method="",route="unmatched",status="404"} 2.0\n' in text
     assert re.search(r'greatseal_write_seconds_count{outcome="committed"} [1-9]', text)
-    assert 'greatseal_job_seconds_count{job="core-clock",outcome="done"} 1\n' in text
+    assert 'greatseal_job_seconds_count{job="core-clock",outcome="done"} 1.0\n' in text
     assert (await get(f"{service.url}/metrics"))[0] == 404
 
 

@@ -1,8 +1,10 @@
-"""Counters and histograms in memory, and their text for Prometheus (exposition format 0.0.4)."""
+"""Counters and histograms in memory."""
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 __all__ = ["Counter", "Histogram", "Metrics"]
@@ -14,7 +16,6 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 MOST = 2000
 """Sets of labels of one metric; what comes after them is not counted: somebody made a label of what anybody may choose."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Counter:
@@ -33,10 +34,9 @@ class Counter:
             _check(self, labels)
             self._counts[labels] = amount
 
-    def lines(self) -> Iterator[str]:
-        """The samples."""
-        for labels, count in sorted(self._counts.items()):
-            yield f"{self.name}{_shown(self.labels, labels)} {_number(count)}"
+    def counts(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Each set of labels with its count."""
+        yield from sorted(self._counts.items())
 
 
 class _Row:
@@ -66,16 +66,10 @@ class Histogram:
         row.buckets[bisect_left(self._bounds, value)] += 1
         row.total += value
 
-    def lines(self) -> Iterator[str]:
-        """The samples: each bucket counts those below it too."""
-        names = (*self.labels, "le")
+    def rows(self) -> Iterator[tuple[tuple[str, ...], list[tuple[float, int]], float]]:
+        """Each set of labels with its buckets (an upper bound, and how many are not above it) and the sum of what was observed."""
         for labels, row in sorted(self._rows.items(), key=lambda one: one[0]):
-            count = 0
-            for bound, here in zip((*map(_number, self._bounds), "+Inf"), row.buckets, strict=True):
-                count += here
-                yield f"{self.name}_bucket{_shown(names, (*labels, bound))} {count}"
-            yield f"{self.name}_sum{_shown(self.labels, labels)} {_number(row.total)}"
-            yield f"{self.name}_count{_shown(self.labels, labels)} {count}"
+            yield labels, list(zip((*self._bounds, math.inf), accumulate(row.buckets), strict=True)), row.total
 
 
 class Metrics:
@@ -92,9 +86,9 @@ class Metrics:
         """See :meth:`greatseal.host.Metrics.histogram`."""
         return self._kept(Histogram(name, help, labels, bounds))
 
-    def exposition(self) -> str:
-        """All of them, as a scraper reads them."""
-        return "".join(f"{line}\n" for name in sorted(self._made) for line in _text(self._made[name]))
+    def all(self) -> list[Counter | Histogram]:
+        """By their names."""
+        return [self._made[name] for name in sorted(self._made)]
 
     def _kept(self, metric: M) -> M:
         wrong = [name for name in (metric.name, *metric.labels) if not _NAME.fullmatch(name) or name == "le"]
@@ -104,21 +98,6 @@ class Metrics:
         return metric
 
 
-def _text(metric: Counter | Histogram) -> Iterator[str]:
-    yield f"# HELP {metric.name} {metric.help}"
-    yield f"# TYPE {metric.name} {type(metric).__name__.lower()}"
-    yield from metric.lines()
-
-
 def _check(metric: Counter | Histogram, labels: tuple[str, ...]) -> None:
     if len(labels) != len(metric.labels):
         raise ValueError(f"metric {metric.name} has the labels {metric.labels}, not {len(labels)} of them")
-
-
-def _shown(names: Sequence[str], values: Sequence[str]) -> str:
-    pairs = ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True))
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
