@@ -12,11 +12,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from rig.acme import Site, acme_site
 from rig.strangers.permanent_identifier import NAME, PermanentIdentifier
 
-from greatseal.testing.distributions import install
 from greatseal.testing.identifiers import IdentifierTypeContract
 from greatseal.testing.plugin import StartService
 
-CODE = "from rig.strangers.permanent_identifier import Plugin\n"
 DEVICE = {"type": "permanent-identifier", "value": "sn-0001"}
 
 
@@ -28,12 +26,9 @@ class TestPermanentIdentifier(IdentifierTypeContract):
 
 
 @pytest.fixture
-async def site(start_service: StartService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+async def site(start_service: StartService, strangers: Path) -> AsyncIterator[Site]:
     """The certificate features, and the stranger's."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    async with acme_site(start_service, install(folder, "greatseal-permanent-identifier", CODE)) as site:
+    async with acme_site(start_service, "permanent-identifier") as site:
         yield site
 
 

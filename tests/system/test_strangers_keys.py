@@ -13,20 +13,14 @@ from rig.acme import acme_site
 from greatseal.api.problems import StartProblem
 from greatseal.jose.algorithms import verify
 from greatseal.testing.desk import Desk, forgetful
-from greatseal.testing.distributions import install
 from greatseal.testing.plugin import StartService
 from greatseal.testing.service import Kernel, document, serve
 
-CODE = "from rig.strangers.folder_keys import Plugin\n"
-
 
 @pytest.fixture
-def feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def feature(strangers: Path) -> str:
     """The stranger's feature, installed."""
-    site = tmp_path / "site"
-    site.mkdir()
-    monkeypatch.syspath_prepend(site)
-    return install(site, "greatseal-folder-keys", CODE)
+    return "folder-keys"
 
 
 @pytest.fixture

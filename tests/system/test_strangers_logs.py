@@ -12,7 +12,6 @@ from rig.strangers.sqlite_log import OBJECT, ProgramName, SqliteLog, Writer, hea
 
 from greatseal.api.log import LogBackend, LogHead, LogWriter
 from greatseal.api.workload import Peer, Selector, Workload
-from greatseal.testing.distributions import install
 from greatseal.testing.logs import LOG, LogBackendContract
 from greatseal.testing.selectors import SelectorContract, local_workload
 from greatseal.testing.service import Kernel, document
@@ -49,14 +48,12 @@ class TestProgramName(SelectorContract):
         return local_workload(peer)
 
 
-def test_the_kernel_has_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    feature = install(tmp_path, "greatseal-sqlite-log", "from rig.strangers.sqlite_log import Plugin\n")
-
-    kernel = Kernel(document(tmp_path, [feature]))
+def test_the_kernel_has_both(tmp_path: Path, strangers: Path) -> None:
+    kernel = Kernel(document(tmp_path, ["sqlite-log"]))
 
     assert list(kernel.registry.of(LogBackend)) == ["sqlite-file"]
     assert list(kernel.registry.of(Selector)) == ["Program"]
+    assert kernel.registry.of(LogBackend)["sqlite-file"].__module__ == "strangers.sqlite_log"
 
 
 class HeadFirst(Writer):

@@ -1,8 +1,6 @@
 """What a stranger installs: wheels in an empty environment, outside the workspace, and a third party's wheel beside them."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import urllib.request
@@ -22,16 +20,6 @@ from greatseal.testing.service import free_port
 ROOT = Path(__file__).parents[2]
 OURS = ["core", "plugins/ca", "plugins/acme", "plugins/http-01", "plugins/resolver"]
 THEIRS = "examples/finger-01"
-
-
-@pytest.fixture(scope="module")
-def uv() -> Path:
-    own = ROOT / ".uv" / "bin" / "uv"
-    found = str(own) if own.exists() else shutil.which("uv")
-    if found is None:
-        report = pytest.fail if os.environ.get("CI") else pytest.skip
-        report("uv is not there: make test brings it")
-    return Path(found)
 
 
 @pytest.fixture
