@@ -351,13 +351,13 @@ class Plugin:
 @pytest.mark.parametrize(
     ("one", "two", "problem"),
     [
-        ({"same": 1}, {"same": 2}, "the acme document's member 'same' comes from two plugins; disable one of them"),
+        ({"same": 1}, {"same": 2}, "the acme document's member 'same' comes from plugin 'one' and from plugin 'two'; disable one of them"),
         (
             {"meta": {"a": 1}},
             {"meta": {"a": 1}},
-            "the acme document's member 'meta.a' comes from two plugins; disable one of them",
+            "the acme document's member 'meta.a' comes from plugin 'one' and from plugin 'two'; disable one of them",
         ),
-        ({"meta": {"one": 1}}, {"meta": [2]}, "the acme document's member 'meta' is no object but list"),
+        ({"meta": {"one": 1}}, {"meta": [2]}, "plugin 'two': the acme document's member 'meta' is no object but list"),
     ],
 )
 def test_two_owners_of_one_member_are_told_before_a_start(tmp_path, monkeypatch, one, two, problem):

@@ -4,6 +4,7 @@ from typing import Literal
 
 import click
 
+from greatseal.api.problems import StartProblem
 from greatseal.kernel.hooks import Hooks
 from greatseal.kernel.loading import installed, load
 
@@ -28,6 +29,9 @@ def _collected(hook: str) -> dict[str, click.Command]:
     for feature in hooks.instances:
         try:
             commands = hooks.collect(feature, hook)
+        except StartProblem as problem:
+            problems += problem.messages
+            continue
         except Exception as error:  # noqa: BLE001  # whatever a third party's hook raises must name its plugin
             problems.append(f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}")
             continue

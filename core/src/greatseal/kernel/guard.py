@@ -5,6 +5,7 @@ A call that answers without waiting costs a function call more: neither a timer 
 
 import asyncio
 import inspect
+import math
 import time
 import types
 from collections.abc import Callable, Coroutine, Generator
@@ -29,6 +30,8 @@ def guard(
     so is an Outbound, unless the caller may be told which server it is: ``named``.
     """
     limit = getattr(component, "deadline", seconds)
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
+        return f"{name}: its deadline is {limit!r}; it is a number of seconds above 0"
     for method, _ in inspect.getmembers(contract, inspect.iscoroutinefunction):
         found = getattr(component, method)
         found = getattr(found, "guarded", found)  # of a kernel before this one

@@ -2,15 +2,28 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from types import UnionType
 from typing import Any
 
 import pluggy
 
 from greatseal import hookspecs
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
+from greatseal.api.http import Discovery, Route
+from greatseal.api.pages import StartPart
+from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.host import Host
 from greatseal.kernel.loading import Loaded
+
+ITEMS: Mapping[str, type[Any] | UnionType] = {
+    "settings": Owns | Reads, "schemas": Schema, "permissions": PermissionName, "audit_events": EventType, "discovery": Discovery,
+    "routes": Route, "verify": str, "lifespans": Lifespan, "jobs": Job, "checks": Check, "start_page": StartPart, "welcome": Welcome,
+}  # fmt: skip
+"""What hooks return that are no components; the registry looks at those."""
+NAMED = {"schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name"}
+"""Of these, what has a name that is there once."""
 
 
 class Hooks:
@@ -46,19 +59,45 @@ class Hooks:
         return f"; did you mean {close[0]!r}?" if close else ""
 
     def collect(self, feature: str, hook: str, **arguments: object) -> list[Any]:
-        """What one plugin returns from one hook; an empty list when it does not implement it."""
-        return [item for items in self._call(feature, hook, arguments) for item in items]
+        """What one plugin returns from one hook; an empty list when it does not implement it. Raises StartProblem for anything else."""
+        found: list[Any] = []
+        for items in self._call(feature, hook, arguments):
+            if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+                raise StartProblem(f"plugin {feature!r}: hook {hook} returned {_of(items)}; return a list")
+            found += items
+        kind = ITEMS.get(hook, object)
+        for item in found:
+            if not isinstance(item, kind):
+                expected = kind.__name__ if isinstance(kind, type) else " or ".join(one.__name__ for one in kind.__args__)
+                raise StartProblem(f"plugin {feature!r}: hook {hook} returned a list with {_of(item)} in it; each is a {expected}")
+        return found
 
     def services(self, feature: str, host: Host) -> dict[ServiceKey[Any], Callable[[], object]]:
-        """The service factories of one plugin."""
-        return {key: factory for found in self._call(feature, "services", {"host": host}) for key, factory in found.items()}
+        """The service factories of one plugin. Raises StartProblem where they are none."""
+        services: dict[ServiceKey[Any], Callable[[], object]] = {}
+        for found in self._call(feature, "services", {"host": host}):
+            if not isinstance(found, Mapping):
+                raise StartProblem(f"plugin {feature!r}: hook services returned {_of(found)}; return a dict of factories by ServiceKey")
+            for key, factory in found.items():
+                if not isinstance(key, ServiceKey) or not callable(factory):
+                    kinds = f"{_of(factory)} under {_of(key)}"
+                    raise StartProblem(f"plugin {feature!r}: hook services returned {kinds}; each is a factory under a ServiceKey")
+                services[key] = factory
+        return services
 
     def _call(self, feature: str, hook: str, arguments: dict[str, object]) -> list[Any]:
         others = [other for name, other in self.instances.items() if name != feature]
-        results: list[Any] = self._manager.subset_hook_caller(hook, others)(**arguments)
+        caller = self._manager.subset_hook_caller(hook, others)
+        results: list[Any] = caller(**arguments)
+        if len(results) < len(caller.get_hookimpls()):  # pluggy leaves None out
+            raise StartProblem(f"plugin {feature!r}: hook {hook} returned None; return an empty one where there is nothing")
         return results
 
     def implemented(self, feature: str) -> list[str]:
         """The names of the hooks that the plugin implements."""
         callers = self._manager.get_hookcallers(self.instances[feature]) or []
         return sorted(caller.name for caller in callers)
+
+
+def _of(value: object) -> str:
+    return f"a {type(value).__name__}"

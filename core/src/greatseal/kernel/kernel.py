@@ -1,7 +1,7 @@
 """Assembly: from a configuration document to a kernel whose registries are frozen."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -32,7 +32,7 @@ from greatseal.kernel.config import Binder, Bound, Document
 from greatseal.kernel.exposition import Exposition
 from greatseal.kernel.folders import FALLBACK, state_folder
 from greatseal.kernel.health import Health
-from greatseal.kernel.hooks import Hooks
+from greatseal.kernel.hooks import NAMED, Hooks
 from greatseal.kernel.jobs import Jobs
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
@@ -107,16 +107,22 @@ class Kernel:
         """
         merged: dict[str, object] = {}
         meta: dict[str, object] = {}
-        for one in self.discovery:
+        owners: dict[str, str] = {}
+        for feature, one in self.discovery:
             if one.document == document:
                 members = dict(one.members())
                 if document == "jwks":
                     members["keys"] = [*merged.pop("keys", ()), *members["keys"]]  # type: ignore[misc]  # each is a list
                 shown = members.pop("meta", {})
                 if not isinstance(shown, Mapping):
-                    raise StartProblem(f"the {document} document's member 'meta' is no object but {type(shown).__name__}")
-                if double := [*(merged.keys() & members.keys()), *(f"meta.{name}" for name in meta.keys() & shown.keys())]:
-                    raise StartProblem(f"the {document} document's member {min(double)!r} comes from two plugins; disable one of them")
+                    raise StartProblem(
+                        f"plugin {feature!r}: the {document} document's member 'meta' is no object but {type(shown).__name__}"
+                    )
+                double = [*(merged.keys() & members.keys()), *(f"meta.{name}" for name in meta.keys() & shown.keys())]
+                if double:
+                    both = f"plugin {owners[min(double)]!r} and from plugin {feature!r}"
+                    raise StartProblem(f"the {document} document's member {min(double)!r} comes from {both}; disable one of them")
+                owners |= dict.fromkeys([*members, *(f"meta.{name}" for name in shown)], feature)
                 merged |= members
                 meta |= shown
         return {**merged, "meta": meta} if meta else merged
@@ -259,7 +265,7 @@ class Kernel:
                 self._report.add([problem])
         self._report.add(self._missing_components())
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
-        self.discovery: list[Discovery] = [one for _, one in self._collect("discovery")]
+        self.discovery: list[tuple[str, Discovery]] = self._collect("discovery")
         self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
         sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store, self.clock))
         watch = Job(name="core-clock", every=60, run=lambda: look(self.clock))
@@ -324,7 +330,7 @@ class Kernel:
 
     def _discovery_problems(self) -> list[str]:
         problems: list[str] = []
-        for document in sorted({one.document for one in self.discovery}):
+        for document in sorted({one.document for _, one in self.discovery}):
             # Members that need what the lifespans open are looked at again after them.
             with suppress(Exception):
                 try:
@@ -344,7 +350,17 @@ class Kernel:
                 self._unanswered.add(hook)
                 continue
             found += [(feature, item) for item in items]
+        if name := NAMED.get(hook):
+            self._report.add(_twice(hook, [(feature, getattr(item, name)) for feature, item in found]))
         return found
+
+
+def _twice(hook: str, named: Sequence[tuple[str, str]]) -> Iterator[str]:
+    first: dict[str, str] = {}
+    for feature, name in named:
+        if name in first:
+            yield f"{hook}: {name!r} comes from plugin {first[name]!r} and from plugin {feature!r}; disable one of them"
+        first.setdefault(name, feature)
 
 
 def _names(value: object) -> list[str]:

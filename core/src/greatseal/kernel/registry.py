@@ -98,7 +98,12 @@ class Registry:
         """Keep the component; returns what is wrong with it, if anything."""
         if not isinstance(component, point.contract):
             return f"plugin {owner!r}: hook {point.hook} returned {type(component).__name__}, which is no {point.contract.__name__}"
-        key = point.key(component)
+        try:
+            key = point.key(component)
+        except AttributeError as error:
+            return f"plugin {owner!r}: hook {point.hook} returned {type(component).__name__} without {error.name}, which is its key; set it"
+        if not isinstance(key, str) or not key:
+            return f"plugin {owner!r}: hook {point.hook} returned {type(component).__name__} with the key {key!r}; it is a text"
         first = self._owners.setdefault((point.contract, key), owner)
         if key in self._found[point.contract]:
             return f"{point.hook}: {key!r} comes from plugin {first!r} and from plugin {owner!r}; disable one of them"

@@ -88,7 +88,7 @@ async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]
             if beside and lifespan.placement is not Placement.WORKER:
                 continue  # the process that serves has it
             await stack.enter_async_context(lifespan.open())
-        for document in {one.document for one in kernel.discovery}:
+        for document in {one.document for _, one in kernel.discovery}:
             kernel.discovery_members(document)
         yield
 
