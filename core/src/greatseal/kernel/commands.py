@@ -29,8 +29,8 @@ def _collected(hook: str) -> dict[str, click.Command]:
     for feature in hooks.instances:
         try:
             commands = hooks.collect(feature, hook)
-        except StartProblem as problem:
-            problems += problem.messages
+        except StartProblem as refused:
+            problems += refused.messages
             continue
         except Exception as error:  # noqa: BLE001  # whatever a third party's hook raises must name its plugin
             problems.append(f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}")
