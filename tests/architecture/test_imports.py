@@ -1,4 +1,4 @@
-"""Who may import whom (architecture 2). import-linter judges the packages in ``make lint``; here: its lists are whole, tests obey too."""
+"""Who may import whom. import-linter judges the packages in ``make lint``; here: its lists are whole, tests obey too."""
 
 import ast
 import re

@@ -306,3 +306,20 @@ def undocumented(module: ModuleType) -> Iterator[str]:
 @pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
 def test_everything_public_has_a_docstring(module: ModuleType):
     assert list(undocumented(module)) == []
+
+
+PAPERS = re.compile(r"\b[Rr]ulings? R\d|\b[Rr]eference \d|\b[Dd]ecisions? (IDP|CA) |\(document, .[A-Z]|\barchitecture \d")
+"""References into papers that a reader of the code does not have."""
+
+
+def test_the_code_refers_only_to_what_its_readers_can_open():
+    files = [path for pattern in ("core/src/**/*.py", "plugins/*/src/**/*.py", "examples/*/src/**/*.py") for path in ROOT.glob(pattern)]
+    lines = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if PAPERS.search(line)
+    ]
+
+    assert len(files) > 300
+    assert lines == []

@@ -1,4 +1,4 @@
-"""The kernel's schema, and the audit store in it (ruling R12)."""
+"""The kernel's schema, and the audit store in it."""
 
 from collections.abc import Sequence
 from functools import cache

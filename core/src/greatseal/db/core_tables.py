@@ -25,7 +25,7 @@ audit = table(
     Column("detail", Text),
     Column("created_at", Moment, nullable=False),
 )
-"""Audit events (ruling R12): written by ``tx.audit``, never changed."""
+"""Audit events: written by ``tx.audit``, never changed."""
 
 strike = table(
     "core_strike",

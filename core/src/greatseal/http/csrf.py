@@ -1,4 +1,4 @@
-"""Whether a state-changing request with a cookie was meant by our own pages (ruling R54)."""
+"""Whether a state-changing request with a cookie was meant by our own pages."""
 
 from collections.abc import Collection
 

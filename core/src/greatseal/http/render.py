@@ -1,4 +1,4 @@
-"""A Problem as an answer, in the style of its route (ruling R25; RFC 6749 s5.2, RFC 7807, RFC 8555 s6.7)."""
+"""A Problem as an answer, in the style of its route (RFC 6749 s5.2, RFC 7807, RFC 8555 s6.7)."""
 
 import re
 from http import HTTPStatus

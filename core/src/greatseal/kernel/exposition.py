@@ -1,4 +1,4 @@
-"""GET /metrics on the admin listener (ruling R118)."""
+"""GET /metrics on the admin listener."""
 
 import hmac
 import math

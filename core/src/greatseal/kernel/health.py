@@ -1,4 +1,4 @@
-"""GET /healthz and /readyz (decisions, "Health")."""
+"""GET /healthz and /readyz."""
 
 import asyncio
 from collections.abc import Sequence

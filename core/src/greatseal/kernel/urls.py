@@ -1,4 +1,4 @@
-"""The base URL and the issuer (decisions, "Base URL"; ruling R7)."""
+"""The base URL and the issuer."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""The cluster key in force, and its rotation: every sealed column is sealed again (cluster reference 7)."""
+"""The cluster key in force, and its rotation: every sealed column is sealed again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Container, Mapping, Sequence

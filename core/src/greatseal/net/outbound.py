@@ -33,7 +33,7 @@ from greatseal.net.text import excerpt
 
 __all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "fetch", "open_connection"]
 
-SECONDS = 10.0  # ruling R81
+SECONDS = 10.0
 MAX_REDIRECTS = 10
 MAX_BODY_BYTES = 1024 * 1024
 TRIED_ADDRESSES = 8  # a name with thousands of addresses must not make a port scanner of us

@@ -28,7 +28,7 @@ class Certificates:
         return download(certificate)
 
     async def of_anybody(self, id: str) -> Reply:
-        """For whoever has the URL (ruling R21)."""
+        """For whoever has the URL."""
         certificate = await self._find(id)
         if certificate is None:
             raise NotFound("there is no certificate at this URL")

@@ -1,4 +1,4 @@
-"""Finalization (RFC 8555 s7.4): every check, then one certificate, whatever happens in between (ruling R26).
+"""Finalization (RFC 8555 s7.4): every check, then one certificate, whatever happens in between.
 
 ready -> [checks] -> processing with a recorded reservation -> signed -> valid. A refusal before the claim leaves the order ready.
 Whatever ends between claim and valid is settled: the same certificate, or the reservation given up and the order ready again.

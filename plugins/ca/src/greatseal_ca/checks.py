@@ -1,4 +1,4 @@
-"""What may refuse a finalization: identifier patterns and an operator's program of the profile (rulings R60, R61), blocked keys."""
+"""What may refuse a finalization: identifier patterns and an operator's program of the profile, blocked keys."""
 
 import asyncio
 import time

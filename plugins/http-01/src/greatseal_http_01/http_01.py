@@ -19,7 +19,7 @@ class Http01(ChallengeValidator):
         self.resolver = resolver
         self.port = settings.http_validation_port
         self.policy = AddressPolicy(allow_private=settings.http_validation_allow_private_ips)
-        self.ports = None if self.policy.allow_private else {80, 443, self.port}  # ruling R47
+        self.ports = None if self.policy.allow_private else {80, 443, self.port}
 
     def offers(self, identifier: Identifier) -> bool:
         """Not for onion names: DNS must never be asked for them (RFC 7686 s2), and there is no way over Tor here."""

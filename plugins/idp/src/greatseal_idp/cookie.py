@@ -1,4 +1,4 @@
-"""The session cookie (reference 17.1)."""
+"""The session cookie."""
 
 import hashlib
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ class SessionCookie:
         return value if value is not None and self._handles.node_of(value, KIND) is not None else None
 
     def mint(self) -> str:
-        """A new value: 32 random bytes in a handle (ruling R53)."""
+        """A new value: 32 random bytes in a handle."""
         return self._handles.mint(KIND)
 
     def set(self, value: str) -> tuple[str, str]:

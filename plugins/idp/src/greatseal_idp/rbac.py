@@ -1,4 +1,4 @@
-"""Roles of the admin API: who has which permission (`[[rbac.role]]`, reference 17.6, ruling R45)."""
+"""Roles of the admin API: who has which permission (`[[rbac.role]]`)."""
 
 import difflib
 from collections.abc import Collection, Iterable

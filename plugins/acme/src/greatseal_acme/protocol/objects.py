@@ -59,5 +59,5 @@ def problem_document(problem: Problem) -> dict[str, object]:
 
 
 def not_found() -> Problem:
-    """The one answer for what does not exist and for what belongs to others: nobody learns which it was (ruling R59)."""
+    """The one answer for what does not exist and for what belongs to others: nobody learns which it was."""
     return Unauthorized("there is nothing at this URL that belongs to the account of the request")

@@ -1,4 +1,4 @@
-"""The admin API under /api/admin/: every call needs a session and a permission that a role grants (document, "Endpoints")."""
+"""The admin API under /api/admin/: every call needs a session and a permission that a role grants."""
 
 from greatseal.api.declarations import EventType, PermissionName
 from greatseal.api.http import Route
@@ -35,7 +35,7 @@ AUDIT_EVENTS = (EventType("cluster_key_rotated", "idp", "A new cluster key was p
 
 
 class Admin:
-    """All of it. The parts do the work; what is here reads requests and shapes answers (reference 3.3 and 17.4)."""
+    """All of it. The parts do the work; what is here reads requests and shapes answers."""
 
     def __init__(
         self, host: Host, *, clients: Registry, scopes: Scopes, signing: Signing, families: FamiliesImpl, directories: DirectoriesImpl

@@ -1,4 +1,4 @@
-"""The audit log of the identity provider (document, "Audit log"; rulings R11, R12 and R90)."""
+"""The audit log of the identity provider."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from greatseal.api.moments import SECOND, seconds
 from greatseal.host import Host
 
 MOST = 100
-"""Events on a page at most (document, "Limits")."""
+"""Events on a page at most."""
 
 
 class AuditAdmin:

@@ -1,4 +1,4 @@
-"""Client registrations (reference 3.3). The registry keeps the rules; PUT is checked as POST."""
+"""Client registrations. The registry keeps the rules; PUT is checked as POST."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ class ClientsAdmin:
 
 
 def shown(client: Client, fields: Fields) -> dict[str, Any]:
-    """A client without its credentials; optional fields that are unset are null (rulings R87 and R88)."""
+    """A client without its credentials; optional fields that are unset are null."""
     return {
         "client_id": client.client_id,
         "client_name": client.client_name,

@@ -1,4 +1,4 @@
-"""Refresh token families that are alive (reference 17.4)."""
+"""Refresh token families that are alive."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Signing keys and the cluster key (reference 17.4, rulings R3 and R40 to R42)."""
+"""Signing keys and the cluster key."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Nodes of the cluster (reference 17.4, ruling R55)."""
+"""Nodes of the cluster."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scope definitions (reference 17.4). The built-in ones are not to be changed."""
+"""Scope definitions. The built-in ones are not to be changed."""
 
 from typing import Any
 

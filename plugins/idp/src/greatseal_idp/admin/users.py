@@ -1,4 +1,4 @@
-"""Users and groups, to be read: lists of the static directories, single records of any (reference 17.4)."""
+"""Users and groups, to be read: lists of the static directories, single records of any."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Consent (reference 4.2): the person allows a client what it asks for, or does not. For pages and for programs."""
+"""Consent: the person allows a client what it asks for, or does not. For pages and for programs."""
 
 from collections.abc import Sequence
 from typing import Literal

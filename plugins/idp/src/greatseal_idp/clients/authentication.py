@@ -36,7 +36,7 @@ class ClientAuthentication:
         self._host = host
         self._clients = clients
         self._methods: tuple[ClientAuthMethod[Any], ...] | None = None
-        # Ruling R39: issuer or token endpoint everywhere, the /par URL at /par as well.
+        # Issuer or token endpoint everywhere, the /par URL at /par as well.
         self._audiences = (host.issuer, f"{host.issuer}/token")
         self._audiences_at = {"/par": (*self._audiences, f"{host.issuer}/par")}
         self._challenge = f'Basic realm="{host.issuer}", charset="UTF-8"'

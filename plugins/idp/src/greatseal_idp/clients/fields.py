@@ -1,4 +1,4 @@
-"""The fields of a client as the admin API takes them, and how they merge with a stored record (document, "Client registration")."""
+"""The fields of a client as the admin API takes them, and how they merge with a stored record."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from greatseal.api.tokens import TokenBinding, UnauthorizedClient
 from greatseal.host import Host
 from greatseal_idp.proofs import PROMISED
 
-DEFAULT_METHOD = "private_key_jwt"  # ruling R38
+DEFAULT_METHOD = "private_key_jwt"
 MANY = 1000
 
 Text = str | UnsetType | None
@@ -100,7 +100,7 @@ ADMINISTERED = frozenset(
     }
 )  # fmt: skip
 """Members that say whom a client is trusted to be, or that people are not asked: nobody gives them to themselves."""
-OPEN_METHOD = "client_secret_basic"  # RFC 7591 s2, ruling R38
+OPEN_METHOD = "client_secret_basic"  # RFC 7591 s2
 
 
 class Fields:

@@ -206,7 +206,7 @@ def _bound(tx: Tx, statement: Select[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """``*`` is any run of characters other than ``@``, an empty one too; all else is literal (ruling R52)."""
+    """``*`` is any run of characters other than ``@``, an empty one too; all else is literal."""
     return re.compile("[^@]*".join(map(re.escape, glob.split("*"))))
 
 

@@ -1,4 +1,4 @@
-"""Client secrets at rest (ruling R56): SHA-256 of a generated one, Argon2id of a chosen one, sealed where the value is needed."""
+"""Client secrets at rest: SHA-256 of a generated one, Argon2id of a chosen one, sealed where the value is needed."""
 
 import asyncio
 import hashlib

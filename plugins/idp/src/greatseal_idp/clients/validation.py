@@ -1,4 +1,4 @@
-"""The rules of a registration (document, "Client registration"; rulings R31 to R38, R103). PUT is checked as POST: the whole record."""
+"""The rules of a registration. PUT is checked as POST: the whole record."""
 
 import re
 from collections.abc import Container, Mapping, Sequence
@@ -57,7 +57,7 @@ class Rules:
         self._least_secret = settings.min_client_secret_length
 
     def method(self, name: str) -> ClientAuthMethod[msgspec.Struct]:
-        """The method of that name. Raises InvalidClientMetadata for one that no enabled plugin provides (ruling R103)."""
+        """The method of that name. Raises InvalidClientMetadata for one that no enabled plugin provides."""
         method = self._host.components(ClientAuthMethod).get(name)
         if method is not None:
             return method

@@ -1,4 +1,4 @@
-"""Tokens that tie a form to the browser that was shown it (ruling R54).
+"""Tokens that tie a form to the browser that was shown it.
 
 A token is a digest of a cookie's value: of the session's, and before there is one, of a cookie made for the purpose. Who cannot read the
 cookie cannot make the token, and who knows the token does not know the cookie.

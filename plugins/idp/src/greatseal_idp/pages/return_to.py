@@ -13,7 +13,7 @@ _URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")
 
 
 def safe_return_to(value: str | None, *, default: str) -> str:
-    """``value`` when it is a path of this origin, with its query; else ``default`` (reference 4.1 step 15).
+    """``value`` when it is a path of this origin, with its query; else ``default``.
 
     The path begins with one slash and has no empty or dot segments, backslashes or control characters, also after percent-decoding:
     browsers and proxies read those in more than one way.
@@ -28,5 +28,5 @@ def safe_return_to(value: str | None, *, default: str) -> str:
 
 
 def default_return_to(issuer: str) -> str:
-    """The account page (ruling R98), under the path of the issuer."""
+    """The account page, under the path of the issuer."""
     return urlsplit(issuer).path + ACCOUNT

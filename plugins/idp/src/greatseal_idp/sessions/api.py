@@ -1,4 +1,4 @@
-"""The session API of pages and programs (reference 17.3): JSON under /api/auth."""
+"""The session API of pages and programs: JSON under /api/auth."""
 
 from urllib.parse import urlsplit
 

@@ -26,7 +26,7 @@ from greatseal_idp.settings import OAuthSettings
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 TOKEN_SECONDS = 120
-"""The life of a logout token (reference 17.7)."""
+"""The life of a logout token."""
 TIMEOUT = 5.0
 """Seconds that a client has for its answer."""
 RETRIES = (10 * SECOND, 60 * SECOND, 300 * SECOND)

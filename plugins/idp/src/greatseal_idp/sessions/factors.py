@@ -9,7 +9,7 @@ from greatseal.api.identity import Authenticated
 PROVEN_BY: Mapping[str, str] = MappingProxyType(
     {"password": "pwd", "hardened": "pwd", "otp": "otp", "radius": "otp", "pkinit": "sc", "passkey": "hwk", "idp": "fed"}
 )
-"""The authentication method reference (RFC 8176) that shows each type (ruling R74)."""
+"""The authentication method reference (RFC 8176) that shows each type."""
 
 OFFERED: Mapping[str, str] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in (reference 17.7, ruling R104)."""
+"""How often somebody may try to sign in."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable

@@ -51,7 +51,7 @@ from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import Tickets
 
 UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
-"""The class of a sign-in about which nothing more is said (reference 13)."""
+"""The class of a sign-in about which nothing more is said."""
 WRONG = "the name or the password is wrong"
 MAX_USER_AGENT = 256
 CLOCK_SKEW = 300 * SECOND

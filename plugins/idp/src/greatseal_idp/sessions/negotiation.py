@@ -32,7 +32,7 @@ class Negotiation:
     def around(self, handler: Handler, *, done: Callable[[LoggedIn], Reply] | None = None) -> Handler:
         """``handler`` for whoever sends the header, or none. With ``done`` a sign-in is the answer, and the handler is for the others.
 
-        A header that proves nobody counts as none (ruling R70); one that needs another leg is 401.
+        A header that proves nobody counts as none; one that needs another leg is 401.
         """
 
         async def answer(call: Call) -> Reply:

@@ -1,4 +1,4 @@
-"""Where a person has signed in before: wrong passwords from elsewhere do not keep them out (ruling R119).
+"""Where a person has signed in before: wrong passwords from elsewhere do not keep them out.
 
 A browser has it in a sealed cookie, an address in a row. Neither proves anything: both only choose which failures count.
 """

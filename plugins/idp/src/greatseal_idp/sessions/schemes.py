@@ -1,4 +1,4 @@
-"""The rules Session and Permission, and what keeps other sites from using the cookie (reference 17.1, rulings R54 and R45)."""
+"""The rules Session and Permission, and what keeps other sites from using the cookie."""
 
 from typing import ClassVar
 from urllib.parse import urlsplit

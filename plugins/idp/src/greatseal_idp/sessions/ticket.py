@@ -1,4 +1,4 @@
-"""Who may change an expired password, kept in a cookie that lives for five minutes (ruling R83)."""
+"""Who may change an expired password, kept in a cookie that lives for five minutes."""
 
 from greatseal.api.http import Call
 from greatseal.api.identity import ExpiredTicket

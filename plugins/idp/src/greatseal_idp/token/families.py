@@ -168,7 +168,7 @@ class FamiliesImpl:
         return Family(id=token.family, refresh_token=self._tokens.write(tx, token.family, following))
 
     def repeated(self, tx: Tx, token: RefreshToken) -> Family | None:
-        """The successor once more, for a retry of the token before the current one within the grace (ruling R50); None when it is none."""
+        """The successor once more, for a retry of the token before the current one within the grace; None when it is none."""
         record = self.find(tx, token.family)
         if record is None or not record.is_live(tx.now) or not self._is_retry(record, token, tx.now):
             return None

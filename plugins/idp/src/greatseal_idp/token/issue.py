@@ -104,7 +104,7 @@ class Issuer:
             claims |= _sign_in(granted.authentication)
         if granted.cnf:
             claims["cnf"] = granted.cnf
-        # Under one of these the token can be revoked later (ruling R97).
+        # Under one of these the token can be revoked later.
         if granted.family is not None:
             claims["family"] = granted.family.id
         elif granted.origin is not None:

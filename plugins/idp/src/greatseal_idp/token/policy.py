@@ -1,4 +1,4 @@
-"""Who may get what, asked again at every step: the account's state and the grant checks (decision IDP 10)."""
+"""Who may get what, asked again at every step: the account's state and the grant checks."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The text of a refresh token: kind, node, family, generation and a MAC over them (decision IDP 14, RFC 9700 s4.14.2).
+"""The text of a refresh token: kind, node, family, generation and a MAC over them (RFC 9700 s4.14.2).
 
 Nothing of it is stored, and a forged one never reaches a row. A superseded one still says whose it was, and the same generation has
 always the same text, so that a retry can be given the very same successor.

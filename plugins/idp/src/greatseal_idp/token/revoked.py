@@ -1,4 +1,4 @@
-"""What was revoked before its time: a small set in memory, checked with every token (ruling R97)."""
+"""What was revoked before its time: a small set in memory, checked with every token."""
 
 import asyncio
 from collections.abc import Iterable

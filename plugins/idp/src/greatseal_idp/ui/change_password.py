@@ -1,4 +1,4 @@
-"""The page on which a person whose password has expired chooses a new one (ruling R114)."""
+"""The page on which a person whose password has expired chooses a new one."""
 
 from http import HTTPStatus
 from urllib.parse import quote

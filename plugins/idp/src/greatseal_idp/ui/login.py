@@ -1,4 +1,4 @@
-"""The sign-in page (reference 17.3, ruling R98). Who signs in is decided by the service ``LOGIN``."""
+"""The sign-in page. Who signs in is decided by the service ``LOGIN``."""
 
 from http import HTTPStatus
 from typing import Any
