@@ -155,10 +155,13 @@ def plugins(path: Path | None) -> None:
             for point in points:
                 click.echo(f"{name:<20} {point.dist.name if point.dist else '?'} {point.dist.version if point.dist else '?'}")
         return
+    from greatseal.kernel.hooks import is_planned
+
     kernel = kernel_of(path)
     for name in kernel.order:
         plugin = kernel.plugins[name]
-        click.echo(f"{name:<20} {plugin.distribution} {plugin.version}: {', '.join(kernel.hooks.implemented(name))}")
+        hooks = (f"{hook} (planned)" if is_planned(hook) else hook for hook in kernel.hooks.implemented(name))
+        click.echo(f"{name:<20} {plugin.distribution} {plugin.version}: {', '.join(hooks)}")
     for job in kernel.all_jobs:
         click.echo(f"job {job.name}: every {job.every:g} s, one for each {job.placement.value}")
 

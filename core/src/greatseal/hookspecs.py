@@ -130,7 +130,8 @@ def password_changers(host: "Host") -> "Sequence[PasswordChanger]":
 
 @hookspec
 def credential_stores(host: "Host") -> "Sequence[CredentialStore]":
-    """Where one-time-code secrets and passkeys live, keyed by ``name``; the first that is a user's home is used."""
+    """Planned, for the feature otp: where one-time-code secrets and passkeys live, keyed by ``name``; the first that is a user's home is
+    used."""
 
 
 @hookspec

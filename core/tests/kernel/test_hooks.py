@@ -453,6 +453,20 @@ def commands(self):
     assert "sample" in CliRunner().invoke(main, ["--help"]).output
 
 
+def test_a_hook_that_nothing_reads_yet_is_shown_as_planned(plugin, tmp_path):
+    from click.testing import CliRunner
+
+    from greatseal.cli import main
+
+    path = tmp_path / "greatseal.toml"
+    feature = plugin(implementation("selectors") + implementation("directories"))
+    path.write_text(f'[server]\nbase_url = "http://localhost:8080"\n[plugins]\nenabled = ["{feature}"]\n')
+
+    shown = CliRunner().invoke(main, ["plugins", "-c", str(path)]).stdout
+
+    assert shown.startswith("sample               greatseal-sample 1.0: directories, selectors (planned)\n")
+
+
 def test_discovery_members_are_merged_and_never_doubled(plugin):
     body = "@hookimpl\ndef discovery(self, host):\n    return [Discovery('acme', lambda: {'%s': 1})]"
     one, two, again = plugin(body % "x", "greatseal-one"), plugin(body % "y", "greatseal-two"), plugin(body % "x", "greatseal-again")

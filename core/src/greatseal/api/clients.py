@@ -180,10 +180,11 @@ class Clients(Protocol):
         """The secret of a client whose method has ``secret_form`` ``sealed``. Raises InvalidClient when it has none of that form."""
 
     async def by_principal(self, principal: str) -> Sequence[Client]:
-        """Clients of a Kerberos principal: those that name it exactly, else those whose pattern matches."""
+        """Planned, for the feature client-auth-kerberos: clients of a principal, those that name it exactly, else those whose pattern
+        matches."""
 
     async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
-        """Clients bound to a SPIFFE ID."""
+        """Planned, for the feature spiffe: clients bound to a SPIFFE ID."""
 
 
 class ClientAuthMethod(ABC, Generic[C]):

@@ -316,7 +316,9 @@ class Login(Protocol):
         """End a session, with logout notifications; False when there is none. Effective when this returns."""
 
     async def end_upstream(self, upstream: Upstream) -> int:
-        """End the sessions that came through an upstream identity: of its ``session`` when that is set, else all of its ``subject``.
+        """Planned, for the feature federation: end the sessions that came through an upstream identity.
+
+        Those of its ``session`` when that is set, else all of its ``subject``.
 
         With their refresh families that lack offline_access. How many there were.
         """

@@ -95,7 +95,9 @@ class KeyRing(Protocol):
         """
 
     def activate(self, tx: Tx, kid: str) -> bool:
-        """Let a pending key sign, and retain the active one; False when this ring has no pending key of that kid.
+        """Planned, for the feature spiffe: let a pending key sign, and retain the active one.
+
+        False when this ring has no pending key of that kid.
 
         :attr:`active` is the new one when the caller of ``write`` resumes, on a ring that was told of the key.
         """

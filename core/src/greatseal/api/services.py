@@ -61,10 +61,10 @@ class Resolver(Protocol):
         """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. Empty is a Dns problem."""
 
     async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:
-        """TXT values, the strings of each record joined."""
+        """Planned, for the feature dns-01: TXT values, the strings of each record joined."""
 
     async def caa(self, name: str) -> "Sequence[CaaRecord]":
-        """CAA records at exactly this name, aliases followed."""
+        """Planned, for the feature caa: CAA records at exactly this name, aliases followed."""
 
     async def query(self, name: str, kind: str, *, server: str | None = None) -> Sequence[Any]:
         """Records of any type, as dnspython rdata."""

@@ -99,5 +99,10 @@ class Hooks:
         return sorted(caller.name for caller in callers)
 
 
+def is_planned(hook: str) -> bool:
+    """Whether nothing that is shipped reads the hook yet."""
+    return (getattr(hookspecs, hook).__doc__ or "").startswith("Planned")
+
+
 def _of(value: object) -> str:
     return f"a {type(value).__name__}"
