@@ -3,6 +3,7 @@
 import hmac
 import json
 import math
+from itertools import count
 from types import SimpleNamespace
 
 import msgspec
@@ -11,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greatseal.api.clients import Client, ClientRequest, InvalidClient, InvalidClientMetadata, Registration
+from greatseal.api.clients import Client, ClientRequest, InvalidClient, InvalidClientMetadata, Registration, StoredSecret
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Parameters
 from greatseal.jose.acceptance import spki_sha256
@@ -19,6 +20,7 @@ from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.net import RemoteKeys
+from greatseal.testing.clients import ClientAuthMethodContract, FakeClients
 from greatseal.testing.resolver import FakeResolver
 from greatseal_client_auth_jwt.assertion import TYPE
 from greatseal_client_auth_jwt.methods import ClientSecretJwt, PrivateKeyJwt
@@ -38,11 +40,11 @@ async def host(start_service):
     )
 
 
-class Keyring:
-    """The part of the client registry that client_secret_jwt asks."""
+SEALED = StoredSecret(form="sealed", value=b"")
 
-    def secret(self, client):
-        return Secret(SECRET)
+
+def by_secret(host):
+    return ClientSecretJwt(host, FakeClients(secrets={"c1": SECRET}))
 
 
 def client(**members):
@@ -63,6 +65,10 @@ def signed(body, *, key=KEY, alg="ES256", **header):
 
 def macked(body, *, secret=SECRET, alg="HS256"):
     return sign_compact({"alg": alg}, json.dumps(body).encode(), lambda message: hmac.digest(secret.encode(), message, "sha" + alg[2:]))
+
+
+def confidential(**members):
+    return client(method="client_secret_jwt", secret=SEALED, **members)
 
 
 def request(assertion, **form):
@@ -93,19 +99,19 @@ async def test_idp_026_an_assertion_of_the_clients_key_proves_it(host, audience)
 
 
 async def test_idp_027_a_secret_proves_the_client_by_its_mac(host):
-    method = ClientSecretJwt(host, Keyring())
+    method = by_secret(host)
 
     for alg in ("HS256", "HS384", "HS512"):
-        assert (await prove(method, macked(claims(host, jti=alg), alg=alg), client(method="client_secret_jwt"))).subject == "c1"
+        assert (await prove(method, macked(claims(host, jti=alg), alg=alg), confidential())).subject == "c1"
     with pytest.raises(InvalidClient):
-        await prove(method, macked(claims(host, jti="x"), secret="another secret of thirty-two bytes"), client(method="client_secret_jwt"))
+        await prove(method, macked(claims(host, jti="x"), secret="another secret of thirty-two bytes"), confidential())
 
 
 def test_each_method_leaves_the_other_ones_assertions_alone(host):
-    by_key, by_secret = private_key_jwt(host), ClientSecretJwt(host, Keyring())
+    by_key, by_mac = private_key_jwt(host), by_secret(host)
 
     assert by_key.credentials(request(macked(claims(host)))) is None
-    assert by_secret.credentials(request(signed(claims(host)))) is None
+    assert by_mac.credentials(request(signed(claims(host)))) is None
     assert by_key.credentials(ClientRequest(call=None, form=Parameters([]), audiences=AUDIENCES)) is None
 
 
@@ -204,7 +210,7 @@ def test_idp_036_registrations_that_are_refused(members):
 
 
 def test_a_short_secret_is_refused_for_a_mac():
-    registration = Registration(client=client(method="client_secret_jwt"), open=False, client_secret=Secret("short"))
+    registration = Registration(client=confidential(), open=False, client_secret=Secret("short"))
 
     with pytest.raises(InvalidClientMetadata, match="32 bytes"):
         ClientSecretJwt(None, None).check(registration)
@@ -237,3 +243,45 @@ async def test_a_blocked_key_proves_nobody(host):
         await prove(method, signed(claims(host)), inline(KEY, OTHER))
     assert refused.value.cause == "the key of the client is blocked (keyCompromise)"
     assert await prove(method, signed(claims(host), key=OTHER), inline(KEY, OTHER))
+
+
+class AssertionContract(ClientAuthMethodContract):
+    """What both methods bring; each assertion is of its own."""
+
+    @pytest.fixture(autouse=True)
+    def _host(self, host):
+        self.host = host
+        self.numbers = count()
+
+    def sign(self, body, *, right):
+        raise NotImplementedError
+
+    def send(self, call, form, *, right):
+        body = claims(self.host, aud="https://issuer.example/token", jti=f"j{next(self.numbers)}")
+        form |= {"client_assertion": self.sign(body, right=right), "client_assertion_type": TYPE}
+
+
+class TestPrivateKeyJwt(AssertionContract):
+    refused = tuple(Registration(client=client(**members), open=True) for members in ({}, {"jwks_uri": "http://a.example"}, {"jwks": {}}))
+
+    def method(self):
+        return private_key_jwt(self.host)
+
+    def client(self):
+        return inline(KEY)
+
+    def sign(self, body, *, right):
+        return signed(body, key=KEY if right else OTHER)
+
+
+class TestClientSecretJwt(AssertionContract):
+    refused = (Registration(client=confidential(), open=True, client_secret=Secret("x" * 31)),)
+
+    def method(self):
+        return by_secret(self.host)
+
+    def client(self):
+        return confidential()
+
+    def sign(self, body, *, right):
+        return macked(body, secret=SECRET if right else SECRET[::-1])

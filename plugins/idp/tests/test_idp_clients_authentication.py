@@ -2,12 +2,21 @@
 
 import asyncio
 import base64
+from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
 
+from greatseal.api.clients import Client, ClientAuthMethod, StoredSecret
 from greatseal.testing import FakeClock
+from greatseal.testing.calls import FakeCall
+from greatseal.testing.clients import ClientAuthMethodContract
+from greatseal_idp.clients.methods.basic import ClientSecretBasic
+from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods.post import ClientSecretPost
+from greatseal_idp.clients.secrets import ClientSecrets
 
 PROVEN = (400, "unsupported_grant_type")
 NOT_PROVEN = (401, "invalid_client")
@@ -208,3 +217,44 @@ async def test_a_right_secret_is_slow_once(desk: Any) -> None:
     assert hashed == 1
     assert not await secrets.is_right(client, ["other"])
     assert hashed == 2
+
+
+# ---- The contract of every method
+
+GENERATED = StoredSecret(form="sha256", value=sha256(b"a generated secret").digest())
+SECRETS = ClientSecrets(SimpleNamespace())  # type: ignore[arg-type]  # a generated secret needs nothing of the host
+
+
+class TestBasic(ClientAuthMethodContract):
+    def method(self) -> ClientAuthMethod[Any]:
+        return ClientSecretBasic(SECRETS)
+
+    def client(self) -> Client:
+        return Client(client_id="c1", token_endpoint_auth_method="client_secret_basic", secret=GENERATED)
+
+    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
+        call.headers.update(basic("c1", "a generated secret" if right else "a guess"))
+
+
+class TestPost(ClientAuthMethodContract):
+    def method(self) -> ClientAuthMethod[Any]:
+        return ClientSecretPost(SECRETS)
+
+    def client(self) -> Client:
+        return Client(client_id="c1", token_endpoint_auth_method="client_secret_post", secret=GENERATED)
+
+    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
+        form |= {"client_id": "c1", "client_secret": "a generated secret" if right else "a guess"}
+
+
+class TestPublic(ClientAuthMethodContract):
+    proves = False
+
+    def method(self) -> ClientAuthMethod[Any]:
+        return PublicClient()
+
+    def client(self) -> Client:
+        return Client(client_id="c1", token_endpoint_auth_method="none")
+
+    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
+        form["client_id"] = "c1"
