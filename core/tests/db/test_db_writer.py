@@ -247,7 +247,7 @@ async def test_more_than_a_group_waits_for_the_next_one(database):
 @pytest.mark.parametrize("point", ["db.begun", "db.commit"])
 @pytest.mark.parametrize("failure", ["enospc", "eio"])
 async def test_f08_a_group_that_cannot_commit_is_written_one_by_one(database, monkeypatch, point, failure):
-    monkeypatch.setattr(faults, "active", True)
+    monkeypatch.setattr(faults, "point", faults.passed)
     runs = []
 
     def run(tx, text):
@@ -264,7 +264,7 @@ async def test_f08_a_group_that_cannot_commit_is_written_one_by_one(database, mo
 
 
 async def test_f08_a_write_alone_that_cannot_commit_is_unavailable_and_changes_nothing(database, monkeypatch):
-    monkeypatch.setattr(faults, "active", True)
+    monkeypatch.setattr(faults, "point", faults.passed)
     told = []
 
     def act(tx):
