@@ -1,6 +1,7 @@
 """The service that protocols in front of the CA use."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
 from cryptography import x509
@@ -106,7 +107,7 @@ class CertificateAuthority:
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
         certificate = self._inventory.record(tx, prepared, issued)
-        for observer in self._host.components(IssuanceObserver).values():
+        for observer in self._observers:
             observer.issued(tx, certificate)
         return certificate
 
@@ -135,22 +136,36 @@ class CertificateAuthority:
         if reason is not None and reason not in REASONS.values():
             raise Refuse(BadRequest(f"the reason {reason} is none of {', '.join(map(str, REASONS.values()))} (RFC 5280 s5.3.1)"))
         certificate = self._inventory.revoke(tx, id, reason, by)
-        for observer in self._host.components(IssuanceObserver).values():
+        for observer in self._observers:
             observer.revoked(tx, certificate, reason)
         return certificate
 
     def _names(self, request: IssuanceRequest, issuer: Issuer) -> tuple[x509.GeneralName, ...]:
         """All names of the certificate; that of a CA has none."""
         if request.profile.path_length is None:
-            injected = [name for injector in self._host.components(SanInjector).values() for name in injector.names(request)]
+            injected = [name for injector in self._injectors for name in injector.names(request)]
             return alternative_names(request.identifiers, self._types, injected)
         if not issuer.signs_cas:
             raise BadRequest(f"certificates of CAs are not issued as {issuer.issue_as!r}; ask for a profile of another issuer")
         return ()
 
-    @property
+    # Components are complete when something is issued.
+
+    @cached_property
     def _types(self) -> Types:
         return self._host.components(IdentifierType)
+
+    @cached_property
+    def _injectors(self) -> Sequence[SanInjector]:
+        return tuple(self._host.components(SanInjector).values())
+
+    @cached_property
+    def _issuers(self) -> Mapping[str, Issuer]:
+        return self._host.components(Issuer)
+
+    @cached_property
+    def _observers(self) -> Sequence[IssuanceObserver]:
+        return tuple(self._host.components(IssuanceObserver).values())
 
     def _window(self, issuer: Issuer, ca_id: str) -> Window:
         return self._profiles.window(issuer.bounds(ca_id), ca_id)
@@ -164,7 +179,7 @@ class CertificateAuthority:
         return ca_id or self._authorities.default_id
 
     def _issuer(self, issue_as: str) -> Issuer:
-        issuer = self._host.components(Issuer).get(issue_as)
+        issuer = self._issuers.get(issue_as)
         if issuer is None:  # verified at the start for every profile; an old reservation may ask for one that is gone
             raise Unavailable("the certificate cannot be issued now", cause=f"no enabled plugin issues {issue_as!r}")
         return issuer

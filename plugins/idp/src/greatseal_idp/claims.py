@@ -1,6 +1,6 @@
 """Claims of people: which ones a scope releases, and their values from the first provider that knows them (OpenID Connect Core s5)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,10 @@ class Claims:
         self._released: dict[tuple[str, ...], frozenset[str]] = {}
 
     @cached_property
+    def _providers(self) -> Sequence[ClaimsProvider]:
+        return tuple(self._host.components(ClaimsProvider).values())
+
+    @cached_property
     def reserved(self) -> frozenset[str]:
         """Claims that no scope and no provider sets: those of tokens, and those of extensions."""
         return OWN | {"authorization_details"} | self._extensions.claims
@@ -46,7 +50,7 @@ class Claims:
         """
         missing = (await self.released(scopes)).union(wanted) - self.reserved
         found: dict[str, Any] = {}
-        for provider in self._host.components(ClaimsProvider).values():
+        for provider in self._providers:
             asked = provider.claims & missing
             if not asked:
                 continue
@@ -84,7 +88,7 @@ class Claims:
 
     def supported(self) -> frozenset[str]:
         """All that the providers may ever give, for the discovery document."""
-        return frozenset(claim for provider in self._host.components(ClaimsProvider).values() for claim in provider.claims) - self.reserved
+        return frozenset(claim for provider in self._providers for claim in provider.claims) - self.reserved
 
 
 def names_in(parameter: Mapping[str, Any] | None, member: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """POST /token (RFC 6749 s3.2): the client is proven, its grant is redeemed, and what was committed is signed."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -79,12 +80,16 @@ class TokenEndpoint:
         headers = (_NO_CACHE, *request.match.headers, *(headers_of(request) if request.proofs else ()))
         return Reply(body=orjson.dumps(response), content_type="application/json", headers=headers)
 
+    @cached_property
+    def _grants(self) -> Mapping[str, Grant[Any]]:
+        return self._host.components(Grant)
+
     def _grant(self, request: ProvenRequest) -> Grant[Any]:
         check_repeated(request.form, self._extensions.repeatable)
         grant_type = request.form.get("grant_type")
         if grant_type is None:
             raise BadRequest("grant_type is required")
-        grant = self._host.components(Grant).get(grant_type)
+        grant = self._grants.get(grant_type)
         if grant is None:
             raise UnsupportedGrantType("this grant_type is not offered")
         if grant_type not in request.client.grant_types:
