@@ -7,6 +7,7 @@ from sqlalchemy import Column, MetaData, Table, delete, func, insert, select, te
 
 from greatseal.db.statements import Statements
 from greatseal.db.tables import Id, Moment, Serial, State, insert_new, param, table
+from greatseal.db.transaction import arguments_of
 
 metadata = MetaData()
 code = table(
@@ -35,20 +36,20 @@ def statements(request):
 def test_values_are_ordered_as_the_text_wants_them(statements):
     compiled = statements.of(CONSUME)
 
-    assert compiled.arguments({"digest": "d", "now": 7}) == [7, "d"]
+    assert arguments_of(compiled, {"digest": "d", "now": 7}) == [7, "d"]
     assert compiled.writes
 
 
 def test_a_name_used_twice_is_given_once(statements):
     twice = update(code).where(code.c.used_at < param("now")).values(used_at=param("now"))
 
-    assert set(statements.of(twice).arguments({"now": 3})) == {3}
+    assert set(arguments_of(statements.of(twice), {"now": 3})) == {3}
 
 
 def test_values_written_into_the_statement_stay_in_it(statements):
     first = select(code).where(code.c.digest > "A", code.c.digest == param("digest"))
 
-    assert statements.of(first).arguments({"digest": "d"}) == ["A", "d"]
+    assert arguments_of(statements.of(first), {"digest": "d"}) == ["A", "d"]
 
 
 def test_on_postgresql_words_and_numbers_stand_in_the_text_and_nothing_else_does():
@@ -61,13 +62,13 @@ def test_on_postgresql_words_and_numbers_stand_in_the_text_and_nothing_else_does
 
     assert "'processing'" in compiled.text
     assert "LIMIT 1" in compiled.text
-    assert compiled.arguments({}) == ["it's\\", "A"]
+    assert arguments_of(compiled, {}) == ["it's\\", "A"]
 
 
 @pytest.mark.parametrize("values", [{}, {"digest": "d"}, {"digest": "d", "now": 1, "more": 2}, {"digest": "d", "then": 1}])
 def test_missing_and_surplus_values_are_named(statements, values):
     with pytest.raises(TypeError, match=r"takes \['digest', 'now'\]"):
-        statements.of(CONSUME).arguments(values)
+        arguments_of(statements.of(CONSUME), values)
 
 
 def test_a_statement_is_compiled_once_and_forgotten_with_its_object(statements):
@@ -76,11 +77,11 @@ def test_a_statement_is_compiled_once_and_forgotten_with_its_object(statements):
 
     gone = select(code.c.digest)
     statements.of(gone)
-    before = len(statements._known)
+    before = len(statements.known)
     del gone
     gc.collect()
 
-    assert len(statements._known) == before - 1
+    assert len(statements.known) == before - 1
 
 
 def test_a_statement_made_from_another_has_a_text_of_its_own(statements):

@@ -1,7 +1,7 @@
 """The store of a node: opened from the configuration, one face for both databases."""
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from greatseal.db.delivery import OnChanged
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Clock
 
-__all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "Rehearsing", "StoreProblem", "open_database"]
+__all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "Rehearsing", "Store", "StoreProblem", "open_database"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Forwarder(Protocol):
         """The operation's result on node ``owner``. Raises its problem, or Unavailable when the node cannot be reached."""
 
 
-class DatabaseImpl(ABC):
+class DatabaseImpl:
     """A :class:`greatseal.api.store.Database`."""
 
     dialect: Dialect
@@ -78,11 +78,9 @@ class DatabaseImpl(ABC):
             raise Unavailable("the node that owns this is not known here", cause=f"{mark.name}: owner {owner!r}, this is {self.node_id!r}")
         return await self.forwarder.forward(owner, mark, fn, argument)
 
-    @abstractmethod
-    async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
-
-    @abstractmethod
-    async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+    # What to run with which arguments and keywords.
+    _write: Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Awaitable[Any]]
+    _read: Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Awaitable[Any]]
 
 
 def _alive(tx: Tx) -> None:
@@ -126,6 +124,45 @@ class _Rehearsed(Exception):
     def __init__(self, result: Any) -> None:
         super().__init__()
         self.result = result
+
+
+class Store:
+    """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
+
+    def __init__(self, observe: Callable[[float, str], None]) -> None:
+        self.opened: DatabaseImpl | None = None
+        self._observe = observe
+        """Is told of every write how many seconds it took, from the call to the commit, and its outcome."""
+
+    @property
+    def dialect(self) -> str:
+        return self._database.dialect
+
+    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        began, outcome = time.perf_counter(), "refused"
+        try:
+            result = await self._database.write(fn, *args, **kwargs)
+            outcome = "committed"
+            return result
+        finally:
+            self._observe(time.perf_counter() - began, outcome)
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.read(fn, *args, **kwargs)
+
+    async def healthy(self) -> CheckResult:
+        """Whether it answers."""
+        return await self._database.healthy()
+
+    async def settled(self) -> None:
+        """Return when every write that was asked for before has ended."""
+        await self._database.settled()
+
+    @property
+    def _database(self) -> DatabaseImpl:
+        if self.opened is None:
+            raise RuntimeError("the database is open from the lifespans on, not while components are collected")
+        return self.opened
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from greatseal.api.store import is_scan
 from greatseal.db.transaction import Writing
 
 OnChanged = Callable[[Sequence[tuple[str, str]]], None]
@@ -15,13 +16,15 @@ OnChanged = Callable[[Sequence[tuple[str, str]]], None]
 class Write:
     """A transaction function on its way, and then its outcome."""
 
-    __slots__ = ("args", "error", "fn", "future", "kwargs", "result", "settled", "tx")
+    __slots__ = ("args", "code", "error", "fn", "future", "kwargs", "result", "scan", "settled", "tx")
 
     def __init__(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], future: "asyncio.Future[Any]") -> None:
         self.fn = fn
         self.args = args
         self.kwargs = kwargs
         self.future = future
+        self.code = code_of(fn)
+        self.scan = is_scan(fn)
         self.settled = False
         """Its outcome is on the disk."""
         self.result: Any = None

@@ -16,7 +16,6 @@ from psycopg.types.numeric import IntLoader
 
 from greatseal.api.declarations import Schema
 from greatseal.api.problems import Unavailable
-from greatseal.api.store import is_scan
 from greatseal.db.config import DatabaseConfig, StoreProblem, unreadable
 from greatseal.db.database import DatabaseImpl
 from greatseal.db.delivery import Delivery, OnChanged, Write
@@ -71,7 +70,7 @@ class PostgresDatabase(DatabaseImpl):
     async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self._check_stopping()
         call = Write(fn, args, kwargs, asyncio.get_running_loop().create_future())
-        if is_scan(fn) or self._sessions.is_long(fn):
+        if call.scan or self._sessions.is_long(call.code):
             self._start(self._work([call]))
             return await call.future
         if len(self._brief) >= WAITING:

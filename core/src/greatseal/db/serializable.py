@@ -12,7 +12,7 @@ from psycopg import errors
 from greatseal import faults
 from greatseal.api.problems import Unavailable, Uncertain
 from greatseal.api.store import Refuse
-from greatseal.db.delivery import Write, code_of
+from greatseal.db.delivery import Write
 from greatseal.db.pipeline import Connection, Pipeline
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Reading, Writing
@@ -48,9 +48,9 @@ class Sessions:
         """One that was made elsewhere."""
         self._give_back(Pipeline(connection))
 
-    def is_long(self, fn: Callable[..., Any]) -> bool:
-        """Whether it took long the last time."""
-        return bool(self._long) and code_of(fn) in self._long
+    def is_long(self, code: object) -> bool:
+        """Whether functions of this code took long the last time."""
+        return code in self._long
 
     def read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What the function returns."""
@@ -139,9 +139,9 @@ class Sessions:
             pipeline.settle()
             call.fail(refused)
         if time.monotonic() - began > LONG:
-            self._long.add(code_of(call.fn))
+            self._long.add(call.code)
         elif self._long:
-            self._long.discard(code_of(call.fn))
+            self._long.discard(call.code)
 
     def _told(self, pipeline: Pipeline, refusal: Refuse) -> BaseException:
         """Write the events of a refusal; what the caller gets. Raises what the database said."""

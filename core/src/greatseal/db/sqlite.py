@@ -61,14 +61,12 @@ class SqliteDatabase(DatabaseImpl):
         super().__init__(config, node_id)
         self._path = sqlite_path(config.url)
         self._writer = writer
+        self._write = writer.write
         self._statements = statements
         self._clock = clock
         self._reader: sqlite3.Connection | None = None
         self._scanners: list[sqlite3.Connection] = []
         self._threads = ThreadPoolExecutor(SCANS, thread_name_prefix="sqlite-scan")
-
-    async def _write(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return await self._writer.write(fn, args, kwargs)
 
     async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if is_scan(fn):

@@ -5,7 +5,6 @@ Values pass unconverted, so the column types of :mod:`greatseal.db.tables` are t
 
 import re
 import weakref
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,7 +35,7 @@ class Cursor(Protocol):
 
 
 class Compiled:
-    """The text of a statement and how to order its values."""
+    """The text of a statement, the names of its values in the order of the text, and what makes its rows."""
 
     __slots__ = ("fixed", "make", "names", "needed", "reference", "returns", "text", "writes")
 
@@ -45,45 +44,11 @@ class Compiled:
         self.names = names
         self.fixed = fixed
         self.needed = len(set(names) - fixed.keys())
+        """How many values whoever runs it must give."""
         self.writes = writes
         self.returns = returns
         self.make: Callable[[Sequence[Any]], Any] | None = None
         self.reference: weakref.ref[Executable] | None = None
-
-    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
-        """The values in the order of the text; a missing or surplus one is a TypeError."""
-        if len(values) != self.needed:
-            raise self._mismatch(values)
-        given = {**self.fixed, **values} if self.fixed else values
-        try:
-            return [given[name] for name in self.names]
-        except KeyError:
-            raise self._mismatch(values) from None
-
-    def _mismatch(self, values: Mapping[str, Any]) -> TypeError:
-        wanted = sorted(set(self.names) - self.fixed.keys())
-        return TypeError(f"the statement takes {wanted}, given were {sorted(values)}: {self.text}")
-
-    def rows(self, cursor: Cursor) -> list[Any]:
-        """Everything fetched, as named rows."""
-        fetched = cursor.fetchall()
-        if not fetched:
-            return fetched
-        make = self.make or self._shape(cursor)
-        return [make(row) for row in fetched]
-
-    def first(self, cursor: Cursor) -> Any:
-        """The first row or None; everything is fetched, because a write with RETURNING is only done then."""
-        fetched = cursor.fetchall()
-        if not fetched:
-            return None
-        return (self.make or self._shape(cursor))(fetched[0])
-
-    def _shape(self, cursor: Cursor) -> Callable[[Sequence[Any]], Any]:
-        columns = [column[0] for column in cursor.description or ()]
-        row = namedtuple("Row", columns, rename=True)  # type: ignore[misc]  # noqa: PYI024 - the columns are known only now
-        self.make = row._make
-        return row._make
 
 
 class Statements:
@@ -91,27 +56,25 @@ class Statements:
 
     def __init__(self, dialect: "DialectName") -> None:
         self._dialect = _dialect(dialect)
-        self._known: dict[int, Compiled] = {}
+        self.known: dict[int, Compiled] = {}
+        """What was compiled, by the ``id`` of the statement."""
         self.replicated: dict[Table, Any] = {}
         """What :mod:`greatseal.db.transaction` keeps for each REPLICATED table."""
 
     def of(self, statement: Executable) -> Compiled:
         """The compiled form; TypeError when the statement may not be run in a transaction function."""
-        known = self._known.get(id(statement))
-        if known is not None:
-            return known
-        return self._remember(statement, self.compile(statement))
+        return self.known.get(id(statement)) or self._remember(statement, self.compile(statement))
 
     def _remember(self, statement: Executable, compiled: Compiled) -> Compiled:
         key = id(statement)
 
         def forget(_: object) -> None:
             # Another thread may have compiled the same statement: only the entry in force is taken out.
-            if self._known.get(key) is compiled:
-                del self._known[key]
+            if self.known.get(key) is compiled:
+                del self.known[key]
 
         compiled.reference = weakref.ref(statement, forget)
-        self._known[key] = compiled
+        self.known[key] = compiled
         return compiled
 
     def compile(self, statement: Executable, *, replicated: bool = False) -> Compiled:

@@ -1,5 +1,6 @@
 """What a transaction function is given, alike on both databases."""
 
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, NoReturn
@@ -48,11 +49,11 @@ class _Transaction:
         return result
 
     def _compiled(self, statement: Executable) -> Compiled:
-        return self._statements.of(statement)
+        return self._statements.known.get(id(statement)) or self._statements.of(statement)
 
     def run(self, statement: Executable, /, **values: Any) -> None:
         compiled = self._compiled(statement)
-        arguments = compiled.arguments(values)
+        arguments = arguments_of(compiled, values)
         try:
             cursor = self._execute(compiled.text, arguments)
             if compiled.returns:
@@ -63,18 +64,25 @@ class _Transaction:
 
     def one(self, statement: Executable, /, **values: Any) -> Row | None:
         compiled = self._compiled(statement)
-        arguments = compiled.arguments(values)
+        arguments = arguments_of(compiled, values)
         try:
-            return compiled.first(self._execute(compiled.text, arguments))  # type: ignore[no-any-return]
+            cursor = self._execute(compiled.text, arguments)
+            fetched = cursor.fetchall()  # everything: a write with RETURNING is only done then
+            return (compiled.make or _shape(compiled, cursor))(fetched[0]) if fetched else None
         except Exception as error:
             self._failure = error
             raise
 
     def all(self, statement: Executable, /, **values: Any) -> list[Row]:
         compiled = self._compiled(statement)
-        arguments = compiled.arguments(values)
+        arguments = arguments_of(compiled, values)
         try:
-            return compiled.rows(self._execute(compiled.text, arguments))
+            cursor = self._execute(compiled.text, arguments)
+            fetched = cursor.fetchall()
+            if not fetched:
+                return fetched
+            make = compiled.make or _shape(compiled, cursor)
+            return [make(row) for row in fetched]
         except Exception as error:
             self._failure = error
             raise
@@ -86,7 +94,7 @@ class _Transaction:
         return self._run(compiled, values)
 
     def _run(self, compiled: Compiled, values: dict[str, Any]) -> int:
-        arguments = compiled.arguments(values)
+        arguments = arguments_of(compiled, values)
         try:
             cursor = self._execute(compiled.text, arguments)
             if compiled.returns:
@@ -104,7 +112,7 @@ class Reading(_Transaction):
     __slots__ = ()
 
     def _compiled(self, statement: Executable) -> Compiled:
-        compiled = self._statements.of(statement)
+        compiled = self._statements.known.get(id(statement)) or self._statements.of(statement)
         if compiled.writes:
             _only_selects()
         return compiled
@@ -210,6 +218,30 @@ def replicated_statements(collection: Collection, statements: Statements) -> _Re
     if known is None:
         known = statements.replicated[collection.table] = _ReplicatedStatements(collection, statements)
     return known
+
+
+def arguments_of(compiled: Compiled, values: Mapping[str, Any]) -> list[Any]:
+    """The values in the order of the text; a missing or surplus one is a TypeError."""
+    if len(values) != compiled.needed:
+        raise _mismatch(compiled, values)
+    given = {**compiled.fixed, **values} if compiled.fixed else values
+    try:
+        return [given[name] for name in compiled.names]
+    except KeyError:
+        raise _mismatch(compiled, values) from None
+
+
+def _mismatch(compiled: Compiled, values: Mapping[str, Any]) -> TypeError:
+    wanted = sorted(set(compiled.names) - compiled.fixed.keys())
+    return TypeError(f"the statement takes {wanted}, given were {sorted(values)}: {compiled.text}")
+
+
+def _shape(compiled: Compiled, cursor: Cursor) -> Callable[[Sequence[Any]], Any]:
+    """What makes the rows of a statement, known from its first answer."""
+    columns = [column[0] for column in cursor.description or ()]
+    row = namedtuple("Row", columns, rename=True)  # type: ignore[misc]  # noqa: PYI024 - the columns are known only now
+    compiled.make = row._make
+    return row._make
 
 
 def _only_selects() -> NoReturn:

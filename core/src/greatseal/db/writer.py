@@ -23,8 +23,8 @@ import structlog
 
 from greatseal import faults
 from greatseal.api.problems import Unavailable
-from greatseal.api.store import Refuse, is_scan
-from greatseal.db.delivery import Delivery, Write, code_of
+from greatseal.api.store import Refuse
+from greatseal.db.delivery import Delivery, Write
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Writing
 from greatseal.host import Clock
@@ -153,7 +153,7 @@ class Writer:
         return len(group)
 
     def _is_long(self, call: Write) -> bool:
-        return is_scan(call.fn) or code_of(call.fn) in self._long
+        return call.scan or call.code in self._long
 
     def _delivered(self, group: list[Write]) -> None:
         self._delivery.deliver(group)
@@ -253,9 +253,9 @@ class Writer:
         if not alone:
             connection.execute("RELEASE call")
         if monotonic() - began > BRIEF:
-            self._long.add(code_of(call.fn))
+            self._long.add(call.code)
         elif self._long:
-            self._long.discard(code_of(call.fn))
+            self._long.discard(call.code)
 
     def _run(self, connection: sqlite3.Connection, call: Write, *, alone: bool) -> None:
         tx = Writing(connection.execute, self._statements, self._clock.now(), self._node_id)

@@ -20,6 +20,7 @@ from greatseal.api.store import operation_of
 from greatseal.audit import SCHEMA
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
+from greatseal.db.database import Store
 from greatseal.handles import NodeHandles
 from greatseal.host import Clock, NodeInfo
 from greatseal.http.dispatch import Refusal, check_routes
@@ -37,7 +38,7 @@ from greatseal.kernel.jobs import Jobs
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.metrics import Metrics
-from greatseal.kernel.plugin_host import PluginHost, Store
+from greatseal.kernel.plugin_host import PluginHost
 from greatseal.kernel.registry import POINTS, Registry
 from greatseal.kernel.report import Report
 from greatseal.kernel.scripts import ScriptRunner
@@ -154,7 +155,8 @@ class Kernel:
     def _tools(self) -> None:
         self._started_at = self.clock.now()
         self.metrics = Metrics()
-        self.store = Store(self.metrics)
+        writes = self.metrics.histogram("greatseal_write_seconds", "Write transactions, from the call to the commit.", ("outcome",))
+        self.store = Store(writes.observe)
         self.keys: Keys | None = None
         self.handles = NodeHandles(self.node_id, self.clock)
         self.changes = ChangesHub(self.store)

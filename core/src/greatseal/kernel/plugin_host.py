@@ -1,69 +1,27 @@
 """The kernel as one plugin sees it (:class:`greatseal.host.Host`)."""
 
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
-from greatseal.api.declarations import CheckResult, PermissionName
+from greatseal.api.declarations import PermissionName
 from greatseal.api.keys import Keys, Signer
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
 from greatseal.audit import recorded
-from greatseal.db.database import DatabaseImpl
 from greatseal.host import Blocking, NodeInfo
-from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.services import requires_of, uses_of
 from greatseal.keys.envelopes import FeatureEnvelopes
 
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
 
-P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-class Store:
-    """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self.opened: DatabaseImpl | None = None
-        self._writes = metrics.histogram("greatseal_write_seconds", "Write transactions, from the call to the commit.", ("outcome",))
-
-    @property
-    def dialect(self) -> str:
-        return self._database.dialect
-
-    async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        began, outcome = time.perf_counter(), "refused"
-        try:
-            result = await self._database.write(fn, *args, **kwargs)
-            outcome = "committed"
-            return result
-        finally:
-            self._writes.observe(time.perf_counter() - began, outcome)
-
-    async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._database.read(fn, *args, **kwargs)
-
-    async def healthy(self) -> CheckResult:
-        """Whether it answers."""
-        return await self._database.healthy()
-
-    async def settled(self) -> None:
-        """Return when every write that was asked for before has ended."""
-        await self._database.settled()
-
-    @property
-    def _database(self) -> DatabaseImpl:
-        if self.opened is None:
-            raise RuntimeError("the database is open from the lifespans on, not while components are collected")
-        return self.opened
 
 
 class _KeysOfFiles:
