@@ -78,7 +78,7 @@ async def envelopes(keys):
 
 
 def test_every_column_declared_sealed_is_found():
-    assert [str(column) for column in COLUMNS] == ["core_key.private", "test_secret.seed"]
+    assert [str(column) for column in COLUMNS] == ["core_envelope_key.value", "core_key.private", "test_secret.seed"]
 
 
 async def test_a_rotation_seals_everything_again_and_forgets_the_old_key(node, database_url, path, clock):

@@ -54,7 +54,7 @@ async def test_s011_no_scope_left_is_invalid_scope(desk: Any, client: Any, asked
 
 
 async def test_a_scope_that_is_not_defined_is_given_to_nobody(desk: Any) -> None:
-    client = await desk.client(scopes=("api", "ghost", "introspect"))
+    client = await desk.client(scopes=("api", "introspect"))
 
     assert (await desk.own_token(client)).json["scope"] == "api"
     ghost = await desk.own_token(client, scope="ghost")
