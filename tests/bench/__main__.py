@@ -16,7 +16,7 @@ from bench.inside import hostile_rows, registry_rows, store_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
-from bench.process import memory_rows, shipped_ca, start_row
+from bench.process import empty_plugin_rows, memory_rows, shipped_ca, start_row
 from bench.sessions import session_rows
 from bench.tokens import token_rows
 from bench.wrk import installed
@@ -56,6 +56,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
     """Each as soon as it is known; rows whose rounds take turns are known together."""
     for name, measured in (
         ("server", server_rows),
+        ("plugins", empty_plugin_rows),
         ("sessions", session_rows),
         ("provider", provider_rows),
         ("postgres", postgres_rows),

@@ -1,6 +1,8 @@
 """What the server process costs: its start, its memory after work, its idle connections."""
 
 import asyncio
+import contextlib
+import http.client
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -10,12 +12,17 @@ from bench.measure import Row, cpu_us, reference_us, rss_kb
 from bench.orders import make_orders
 from rig.server import Server
 
+from greatseal.testing.distributions import install
+
 STARTS = 5
 ORDERS = 1000
 CONNECTIONS = 500
 START_LIMIT_SECONDS = 1.0
 RSS_LIMIT_MB = 90
 CONNECTION_LIMIT_KB = 20
+EMPTY = 30
+LATER_LIMIT_SECONDS = 0.1
+REQUESTS = 2000
 
 
 class Shipped(Server):
@@ -64,6 +71,48 @@ def start_row(server: Server) -> Row:
         ratio=cpu / reference,
         note=f"limit {START_LIMIT_SECONDS} s: {verdict(wall, START_LIMIT_SECONDS)}",
     )
+
+
+def empty_plugin_rows(folder: Path) -> Iterator[Row]:
+    """What thirty plugins without a hook add to a start, and to a request. With them and without, in turns."""
+    site = folder / "site"
+    site.mkdir()
+    enabled = [install(site, f"greatseal-empty-{number}", "class Plugin:\n    pass\n") for number in range(EMPTY)]
+    servers = []
+    for name in ("plain", "full"):
+        (folder / name).mkdir()
+        servers.append(Server(folder / name, []))
+    full = servers[1]
+    text = full.configuration.read_text()
+    full.configuration.write_text(text.replace('sets = ["ca"]', f'sets = ["ca"]\nenabled = {enabled}'))
+    for server in servers:
+        with server.running({"PYTHONPATH": str(site)}):
+            """The first start makes keys."""
+    rounds = [[_start_and_request(server, site) for server in servers] for _ in range(STARTS)]
+    (start, request), (full_start, full_request) = (
+        [statistics.median(each) for each in zip(*turns, strict=True)] for turns in zip(*rounds, strict=True)
+    )
+    seconds = (full_start - start) / 1e6
+    yield Row(
+        name=f"start with {EMPTY} empty plugins",
+        cpu_us_per_op=full_start,
+        note=f"{seconds:+.3f} s of CPU, limit {LATER_LIMIT_SECONDS} s: {verdict(seconds, LATER_LIMIT_SECONDS)}",
+    )
+    yield Row(name=f"GET /acme/directory with {EMPTY} empty plugins", cpu_us_per_op=full_request, note=f"{request:.0f} us without them")
+
+
+def _start_and_request(server: Server, site: Path) -> tuple[float, float]:
+    """Microseconds of CPU until it is ready, which other load does not make more, and for a request."""
+    with server.running({"PYTHONPATH": str(site)}) as process:
+        start = cpu_us(process.pid)
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+            used = 0.0
+            for _ in ("warm", "measured"):
+                used = cpu_us(process.pid)
+                for _ in range(REQUESTS):
+                    connection.request("GET", "/acme/directory")
+                    assert connection.getresponse().read()
+            return start, (cpu_us(process.pid) - used) / REQUESTS
 
 
 def memory_rows(server: Server, pid: int) -> Iterator[Row]:

@@ -1,4 +1,7 @@
-"""FinalizeCheck, SanInjector and IssuanceObserver: CAA, the Kerberos name, the log queue."""
+"""FinalizeCheck, SanInjector and IssuanceObserver: CAA, the Kerberos name, the log queue.
+
+Examples of the contract, checked by mypy: no plugin has this code.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
