@@ -1,4 +1,4 @@
-"""Single use of keys that come from outside (architecture 5)."""
+"""Single use of keys that come from outside."""
 
 import asyncio
 
@@ -7,9 +7,9 @@ from sqlalchemy import MetaData, func, select
 
 from greatseal.clock import FakeClock
 from greatseal.db.core_tables import strike
+from greatseal.db.database import Store
 from greatseal.handles import NodeHandles
 from greatseal.kernel.metrics import Metrics
-from greatseal.kernel.plugin_host import Store
 from greatseal.kernel.strikes import PORTION, TAKE, StrikesImpl, forget_expired
 from greatseal.testing.store import open_test_database
 
