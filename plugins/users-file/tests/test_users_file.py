@@ -11,6 +11,7 @@ from greatseal.api.identity import Authenticated, Denied, NotMine, Password
 from greatseal.api.problems import StartProblem
 from greatseal.testing import FakeClock
 from greatseal.testing.logins import AuthenticatorContract, DirectoryContract
+from greatseal.testing.subjects import ClaimsProviderContract
 from greatseal_users_file import edit as users_file
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
@@ -78,6 +79,17 @@ class TestFileDirectory(DirectoryContract):
 
     def directory(self):
         return FileDirectory(self.opened, "EXAMPLE.ORG")
+
+
+class TestFileClaims(ClaimsProviderContract):
+    subject = "alice@EXAMPLE.ORG"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, opened):
+        self.opened = opened
+
+    def provider(self):
+        return FileClaims(self.opened, "EXAMPLE.ORG")
 
 
 @pytest.mark.parametrize("username", ["alice", "alice@EXAMPLE.ORG", "alice@example.org"])
