@@ -9,7 +9,6 @@ from greatseal.clock import FakeClock
 from greatseal.db.core_tables import strike
 from greatseal.db.database import Store
 from greatseal.handles import NodeHandles
-from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.strikes import PORTION, TAKE, StrikesImpl, forget_expired
 from greatseal.testing.store import open_test_database
 
@@ -88,7 +87,7 @@ async def test_no_jump_of_the_clock_makes_a_used_key_free(database, clock):
 
 def in_memory(clock, **more):
     """Without a database."""
-    return StrikesImpl(clock, Store(Metrics()), NodeHandles("n1", clock), **more)
+    return StrikesImpl(clock, Store(lambda _outcome: lambda _seconds: None), NodeHandles("n1", clock), **more)
 
 
 @pytest.mark.parametrize("steps", [(90, -90), (-90, 90), (24 * 3600, -24 * 3600)])

@@ -5,6 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
+from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.directory import Directory, DirectoryUnavailable, Tier
 from greatseal.api.identity import Authenticator, NotMine, Password
 from greatseal.api.problems import Forbidden, Outbound, StartProblem, Unavailable
@@ -62,6 +63,23 @@ async def test_what_does_not_wait_makes_no_timer_and_is_not_told(ldap, told, mon
 
     assert await ldap.user("alice") is None
     assert told == []
+
+
+def test_only_a_default_of_the_contract_that_asks_nobody_is_left_as_it_is(ldap, told):
+    class Secret(ClientAuthMethod):
+        method, secret_form = "secret", None
+        credentials = client_id = None
+
+        async def verify(self, proven, client):
+            return
+
+    method = Secret()
+    guard(method, ClientAuthMethod, seconds=1, failure=Unavailable, named=False, name="secret", waited=told.append)
+
+    assert ldap.groups.__func__ is Directory.groups
+    assert method.prove.__func__ is ClientAuthMethod.prove
+    assert hasattr(method.find, "guarded")  # which reads clients
+    assert hasattr(method.verify, "guarded")
 
 
 async def test_an_answer_after_a_wait_is_that_of_the_component(ldap, told):

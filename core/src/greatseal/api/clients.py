@@ -115,12 +115,12 @@ class ProvenRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def proven(self) -> Mapping[str, str]:
         """Every key that the request proved to hold, by confirmation."""
-        return {proof.confirmation: proof.value for proof in self.proofs}
+        return {proof.confirmation: proof.value for proof in self.proofs} if self.proofs else {}
 
     @property
     def cnf(self) -> Mapping[str, str] | None:
         """What the access token is bound to, None for nothing."""
-        return {proof.confirmation: proof.value for proof in self.proofs if proof.access} or None
+        return {proof.confirmation: proof.value for proof in self.proofs if proof.access} or None if self.proofs else None
 
     @property
     def bound(self) -> Mapping[str, str]:

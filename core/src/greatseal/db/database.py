@@ -129,23 +129,23 @@ class _Rehearsed(Exception):
 class Store:
     """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
 
-    def __init__(self, observe: Callable[[float, str], None]) -> None:
+    def __init__(self, observer: Callable[[str], Callable[[float], None]]) -> None:
         self.opened: DatabaseImpl | None = None
-        self._observe = observe
-        """Is told of every write how many seconds it took, from the call to the commit, and its outcome."""
+        self._committed, self._refused = observer("committed"), observer("refused")
+        """Are told of every write with this outcome how many seconds it took, from the call to the commit."""
 
     @property
     def dialect(self) -> str:
         return self._database.dialect
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        began, outcome = time.perf_counter(), "refused"
+        began, observe = time.perf_counter(), self._refused
         try:
             result = await self._database.write(fn, *args, **kwargs)
-            outcome = "committed"
+            observe = self._committed
             return result
         finally:
-            self._observe(time.perf_counter() - began, outcome)
+            observe(time.perf_counter() - began)
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._database.read(fn, *args, **kwargs)

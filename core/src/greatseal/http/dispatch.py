@@ -31,21 +31,21 @@ _PREFLIGHT_SECONDS = 86_400
 _NAMES_TARGETS = frozenset({"acme", "acme-admin"})
 """Styles whose callers choose what is asked: they are told how it went. Anybody else would be told of our own network."""
 _LOGGED_PATH = 200
-_UNMATCHED = ("", "unmatched")
-"""Method and route of what no route answers: anybody may choose both."""
 
-Observe = Callable[..., None]
+Observer = Callable[[str, str, str], Callable[[float], None]]
+"""Makes for a method, a route and a status what is told the seconds of each request."""
 
 Refusal = Callable[[Problem, str], Reply]
 """See :meth:`greatseal.api.pages.Pages.refusal`."""
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
-    """A route with its scheme looked up. ``owned`` tells whether another node may have to answer."""
+    """A route with its scheme looked up, under one method. ``owned`` tells whether another node may have to answer."""
 
     route: Route
     scheme: AuthScheme | None
     owned: bool
+    observed: "_Observed | None"
 
 
 class Dispatcher:
@@ -53,8 +53,8 @@ class Dispatcher:
 
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
-    With ``owners`` a call of a route with an owner may go to another node. ``observe`` is told the seconds of each request with method,
-    route and status. ``refusal`` says the problems of pages, where there is somebody who makes pages. Raises ValueError for routes that
+    With ``owners`` a call of a route with an owner may go to another node. ``observer`` makes who is told the seconds of requests.
+    ``refusal`` says the problems of pages, where there is somebody who makes pages. Raises ValueError for routes that
     :func:`check_routes` would report.
     """
 
@@ -68,14 +68,15 @@ class Dispatcher:
         trusted_proxies: Sequence[str],
         log: structlog.stdlib.BoundLogger,
         owners: Owners | None = None,
-        observe: Observe | None = None,
+        observer: Observer | None = None,
         refusal: Refusal | None = None,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
         self.max_body_bytes = max_body_bytes
         self._log = log
-        self._observe = observe
+        self._observer = observer
+        self._unmatched = self._observed("", "unmatched")  # anybody may choose method and path
         self._refusal = refusal
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
@@ -88,7 +89,7 @@ class Dispatcher:
         self._table: PathTable[_Endpoint] = PathTable()
         self._areas: dict[str, Route] = {}
         for route in routes:
-            self._table.add(route.method, route.path, self._endpoint(route, schemes))
+            self._table.add(route.method, route.path, self._endpoint(route.method, route, schemes))
             if route.style in _NAMES_TARGETS:
                 self._areas.setdefault(_area(route.path), route)
         for route in routes:
@@ -96,29 +97,31 @@ class Dispatcher:
 
     async def handle(self, request: web.Request) -> WireResponse:
         """The answer to one request. Never raises but CancelledError."""
-        outcome = self._outcome()
+        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
         method, target = request.method, request.raw_path
         match, target = self._find(method, target)
         endpoint = match.value
         if endpoint is None:
             style, name, cors = self._unmatched_route(match, target.partition("?")[0])
+            observed = self._unmatched
             reply = self._refused(_unmatched(match), style, request.headers)
         else:
-            style, name, cors = endpoint.route.style, endpoint.route.path, endpoint.route.cors
-            call = HttpCall(endpoint.route, request, match.parameters, target, self._surroundings)
+            route, observed = endpoint.route, endpoint.observed
+            style, name, cors = route.style, route.path, route.cors
+            call = HttpCall(route, request, match.parameters, target, self._surroundings)
             reply = await self._answer(endpoint, call, outcome)
         if cors and "Origin" in request.headers:
             reply = _readable(reply)
-        response = self._response(reply, style, request.headers, outcome)
-        if self._observe is not None:
-            told = (method, name) if endpoint is not None else _UNMATCHED
-            self._observe(time.perf_counter() - outcome.started, *told, str(response.status))
-        self._log_line(request, name, response.status, outcome)
+        response, status = self._response(reply, style, request.headers, outcome)
+        seconds = time.perf_counter() - outcome.started
+        if observed is not None:
+            observed[status](seconds)
+        self._log_line(request, name, status, seconds, outcome)
         return response
 
     async def handle_forwarded(self, forwarded: Forwarded) -> Reply | None:
         """The answer to a call that another node passed on; None when this node is not its owner. Never raises but CancelledError."""
-        outcome = self._outcome()
+        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
         outcome.op_id = forwarded.op_id
         match, target = self._find(forwarded.method, forwarded.target)
         if match.value is None or not match.value.owned:
@@ -126,13 +129,9 @@ class Dispatcher:
         call = ForwardedCall(match.value.route, forwarded, match.parameters, target, self._surroundings)
         reply = await self._answer(match.value, call, outcome)
         fields: dict[str, Any] = {"method": forwarded.method, "route": match.value.route.path, "status": reply.status}
-        self._log_request(outcome.add_to({**fields, "ms": outcome.ms, "client": forwarded.remote}))
+        fields |= {"ms": round((time.perf_counter() - outcome.started) * 1000, 2), "client": forwarded.remote}
+        self._log_request(outcome.add_to(fields))
         return None if isinstance(outcome.problem, NotMine) else reply
-
-    def _outcome(self) -> "_Outcome":
-        outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
-        REQUEST_ID.set(outcome.number)
-        return outcome
 
     def _find(self, method: str, target: str) -> tuple[Match[_Endpoint], str]:
         if not target.isascii():
@@ -190,33 +189,37 @@ class Dispatcher:
                 self._log.error("the page of a refusal cannot be made", exc_info=error)
         return render(problem, style)
 
-    def _response(self, reply: Reply, style: Style, headers: Mapping[str, str], outcome: "_Outcome") -> WireResponse:
+    def _response(self, reply: Reply, style: Style, headers: Mapping[str, str], outcome: "_Outcome") -> tuple[WireResponse, int]:
         try:
             head = head_of(reply, style)
         except ValueError as error:
             outcome.problem = None
             reply = self._incident(error, style, headers, outcome.number)
             head = head_of(reply, style)
-        return WireResponse(reply.status, head, reply.body)
+        return WireResponse(reply.status, head, reply.body), reply.status
 
-    def _log_line(self, request: web.Request, name: str, status: int, outcome: "_Outcome") -> None:
+    def _log_line(self, request: web.Request, name: str, status: int, seconds: float, outcome: "_Outcome") -> None:
         peer = peer_of(request.protocol.peername)
-        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": outcome.ms, "peer": peer}
+        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": round(seconds * 1000, 2), "peer": peer}
         if self._proxies and (client := self._proxies.behind(peer, request.headers)):
             fields["client"] = client
         self._log_request(outcome.add_to(fields))
 
-    def _endpoint(self, route: Route, schemes: Mapping[type[Rule], AuthScheme]) -> _Endpoint:
-        return _Endpoint(route, schemes.get(type(route.auth)), self._owners is not None and route.owner is not None)
+    def _endpoint(self, method: str, route: Route, schemes: Mapping[type[Rule], AuthScheme]) -> _Endpoint:
+        owned = self._owners is not None and route.owner is not None
+        return _Endpoint(route, schemes.get(type(route.auth)), owned, self._observed(method, route.path))
+
+    def _observed(self, method: str, name: str) -> "_Observed | None":
+        return None if self._observer is None else _Observed(self._observer, method, name)
 
     def _add_implied(self, route: Route, routes: Sequence[Route], schemes: Mapping[type[Rule], AuthScheme]) -> None:
         """HEAD where there is GET; the preflight of browsers where scripts may call."""
         if route.method == "GET":
-            self._table.add("HEAD", route.path, self._endpoint(route, schemes))
+            self._table.add("HEAD", route.path, self._endpoint("HEAD", route, schemes))
         if route.cors:
             methods = sorted({one.method for one in routes if one.path == route.path and one.cors})
             preflight = Route("OPTIONS", route.path, _preflight(", ".join(methods)), style=route.style, cors=True)
-            self._table.add("OPTIONS", route.path, self._endpoint(preflight, {}))
+            self._table.add("OPTIONS", route.path, self._endpoint("OPTIONS", preflight, {}))
 
     def _unmatched_route(self, match: Match[_Endpoint], path: str) -> tuple[Style, str, bool]:
         """Style, name for the log, and whether scripts may read it, of what no handler answers: those of the path's routes, or of the
@@ -234,16 +237,12 @@ class _Outcome:
 
     def __init__(self, number: str) -> None:
         self.number = number
+        REQUEST_ID.set(number)
         self.started = time.perf_counter()
         self.problem: Problem | None = None
         self.subject = ""
         self.owner = ""
         self.op_id = ""
-
-    @property
-    def ms(self) -> float:
-        """Since it came."""
-        return round((time.perf_counter() - self.started) * 1000, 2)
 
     def add_to(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields of a log line, with what is known here. ``op_id`` is in the lines of both nodes that a call came through."""
@@ -260,6 +259,17 @@ class _Outcome:
             if problem.cause:
                 fields["cause"] = printable(problem.cause)
         return fields
+
+
+class _Observed(dict[int, Callable[[float], None]]):
+    """Who is told the seconds of one method and route, by status; made when the first answer of a status goes out."""
+
+    def __init__(self, observer: Observer, method: str, name: str) -> None:
+        super().__init__()
+        self._observer, self._method, self._name = observer, method, name
+
+    def __missing__(self, status: int) -> Callable[[float], None]:
+        return self.setdefault(status, self._observer(self._method, self._name, str(status)))
 
 
 def _checked(reply: object, route: Route) -> Reply:

@@ -4,6 +4,7 @@ A call that answers without waiting costs a function call more: neither a timer 
 """
 
 import asyncio
+import dis
 import inspect
 import math
 import time
@@ -17,6 +18,7 @@ from greatseal.api.problems import BACKEND_DOWN, Outbound, Unavailable
 __all__ = ["Waited", "guard"]
 
 T = TypeVar("T")
+_DONE = object()
 Waited = Callable[[str, float], None]
 """Told of each call that waited: ``returned``, ``refused`` or ``late``, and the seconds."""
 
@@ -32,8 +34,10 @@ def guard(
     limit = getattr(component, "deadline", seconds)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
         return f"{name}: its deadline is {limit!r}; it is a number of seconds above 0"
-    for method, _ in inspect.getmembers(contract, inspect.iscoroutinefunction):
+    for method, default in inspect.getmembers(contract, inspect.iscoroutinefunction):
         found = getattr(component, method)
+        if not _awaits(default) and getattr(found, "__func__", None) is default:
+            continue  # the contract's own, which asks nobody
         found = getattr(found, "guarded", found)  # of a kernel before this one
         if not inspect.iscoroutinefunction(found):
             return f"{name}: {method} is no async function; write async def"
@@ -44,13 +48,22 @@ def guard(
     return None
 
 
+def _awaits(fn: Callable[..., object]) -> bool:
+    return any(step.opname == "SEND" for step in dis.get_instructions(fn))
+
+
 def _guarded(
     fn: Callable[..., Coroutine[Any, Any, T]], name: str, limit: float, failure: type[Unavailable], *, named: bool, waited: Waited
 ) -> Callable[..., Coroutine[Any, Any, T]]:
     @wraps(fn)
     async def run(*args: Any, **kwargs: Any) -> T:
         try:
-            return await _begun(fn(*args, **kwargs), limit, waited)
+            answer: list[T] = []
+            work = _into(answer, fn(*args, **kwargs))
+            first = next(work, _DONE)
+            if first is not _DONE:
+                await _limited(work, first, limit, waited)
+            return answer[0]
         except OSError as error:
             late = isinstance(error, _Late)
             cause = f"no answer in {limit:g} s" if late else f"{type(error).__name__}: {error}"
@@ -69,23 +82,18 @@ class _Late(OSError):
 
 
 @types.coroutine
-def _begun(work: Coroutine[Any, Any, T], limit: float, waited: Waited) -> Generator[Any, Any, T]:
-    """The answer of a call that does not wait; else what is left of it, within the limit."""
-    try:
-        first = work.send(None)
-    except StopIteration as done:
-        answer: T = done.value
-        return answer
-    return (yield from _limited(work, first, limit, waited).__await__())
+def _into(answer: list[T], work: Coroutine[Any, Any, T]) -> Generator[Any, Any, None]:
+    """``work``, with its answer in a list: a StopIteration with a value would cost more than all else here."""
+    answer.append((yield from work))
 
 
-async def _limited(work: Coroutine[Any, Any, T], first: Any, limit: float, waited: Waited) -> T:
+async def _limited(work: Generator[Any, Any, None], first: Any, limit: float, waited: Waited) -> None:
+    """The rest of ``work``, which waits for ``first``, within the limit."""
     began, outcome = time.perf_counter(), "refused"
     try:
         async with asyncio.timeout(limit) as deadline:
-            answer = await _rest(work, first)
+            await _rest(work, first)
             outcome = "returned"
-            return answer
     except TimeoutError:
         if not deadline.expired():
             raise
@@ -96,7 +104,7 @@ async def _limited(work: Coroutine[Any, Any, T], first: Any, limit: float, waite
 
 
 @types.coroutine
-def _rest(work: Coroutine[Any, Any, T], first: Any) -> Generator[Any, Any, T]:
+def _rest(work: Generator[Any, Any, None], first: Any) -> Generator[Any, Any, None]:
     """``work``, which waits for ``first``, to its end."""
     step = first
     try:
@@ -110,6 +118,5 @@ def _rest(work: Coroutine[Any, Any, T], first: Any) -> Generator[Any, Any, T]:
                 step = work.throw(error)
             else:
                 step = work.send(value)
-    except StopIteration as done:
-        answer: T = done.value
-        return answer
+    except StopIteration:
+        return

@@ -156,7 +156,7 @@ class Kernel:
         self._started_at = self.clock.now()
         self.metrics = Metrics()
         writes = self.metrics.histogram("greatseal_write_seconds", "Write transactions, from the call to the commit.", ("outcome",))
-        self.store = Store(writes.observe)
+        self.store = Store(writes.of)
         self.keys: Keys | None = None
         self.handles = NodeHandles(self.node_id, self.clock)
         self.changes = ChangesHub(self.store)

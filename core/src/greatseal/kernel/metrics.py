@@ -3,7 +3,7 @@
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TypeVar
 
@@ -40,11 +40,20 @@ class Counter:
 
 
 class _Row:
-    __slots__ = ("buckets", "total")
+    __slots__ = ("_bounds", "buckets", "total")
 
-    def __init__(self, size: int) -> None:
-        self.buckets = [0] * size
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
         self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.buckets[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+def _uncounted(_value: float) -> None:
+    """There are too many sets of labels."""
 
 
 class Histogram:
@@ -57,14 +66,17 @@ class Histogram:
 
     def observe(self, value: float, *labels: str) -> None:
         """See :meth:`greatseal.host.Histogram.observe`."""
+        self.of(*labels)(value)
+
+    def of(self, *labels: str) -> Callable[[float], None]:
+        """What :meth:`observe` does for these values of the labels, to be kept where the same come again and again."""
         row = self._rows.get(labels)
         if row is None:
             if len(self._rows) >= MOST:
-                return
+                return _uncounted
             _check(self, labels)
-            row = self._rows[labels] = _Row(len(self._bounds) + 1)
-        row.buckets[bisect_left(self._bounds, value)] += 1
-        row.total += value
+            row = self._rows[labels] = _Row(self._bounds)
+        return row.observe
 
     def rows(self) -> Iterator[tuple[tuple[str, ...], list[tuple[float, int]], float]]:
         """Each set of labels with its buckets (an upper bound, and how many are not above it) and the sum of what was observed."""

@@ -79,6 +79,7 @@ class Registry:
             "greatseal_component_wait_seconds", "Calls of components that had to wait.", ("hook", "component", "outcome")
         )
         self._found: dict[type[Any], dict[str, Any]] = {point.contract: {} for point in POINTS}
+        self._views = {contract: MappingProxyType(found) for contract, found in self._found.items()}
         self._owners: dict[tuple[type[Any], str], str] = {}
 
     def add_own(self, component: object, owner: str) -> str | None:
@@ -120,13 +121,16 @@ class Registry:
 
     def forget(self, point: Point) -> None:
         """Nobody can tell what there is, since a plugin did not answer: :meth:`of` raises KeyError from now on."""
-        del self._found[point.contract]
+        del self._found[point.contract], self._views[point.contract]
 
     def of(self, contract: type[T]) -> Mapping[str, T]:
         """The components of one contract. Raises KeyError for a class that is no extension point."""
+        view = self._views.get(contract)
+        if view is not None:
+            return view
         if issubclass(contract, Component):
             return MappingProxyType({one.name: one for one in self._found.get(contract, {}).values()})
-        return MappingProxyType(self._found[contract])
+        raise KeyError(contract)
 
     def owner(self, contract: type[Any], key: str) -> str:
         """The feature that provided the component."""

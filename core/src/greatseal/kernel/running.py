@@ -152,7 +152,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             trusted_proxies=server.trusted_proxies,
             log=kernel.log,
             owners=owners,
-            observe=requests.observe,
+            observer=requests.of,
             refusal=kernel.refusal,
         )
         for name in names

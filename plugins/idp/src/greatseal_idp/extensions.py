@@ -1,6 +1,6 @@
 """The extensions of every plugin, in their phases (:mod:`greatseal.api.authorization`): each phase in one place."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -52,6 +52,20 @@ class Extensions:
     def found(self) -> tuple[Found, ...]:
         """In the order of every phase; complete from the lifespans on."""
         return tuple(sorted(self._host.components(Extension).values(), key=lambda one: (one.order, one.name)))
+
+    @cached_property
+    def asking(self) -> tuple[Found, ...]:
+        """Those with a word about requests."""
+        return self._with("ask")
+
+    @cached_property
+    def sealing(self) -> tuple[Found, ...]:
+        """Those with a word about what is signed."""
+        return self._with("seal")
+
+    @cached_property
+    def _of_tokens(self) -> tuple[Found, ...]:
+        return self._with("grant")
 
     @cached_property
     def repeatable(self) -> frozenset[str]:
@@ -108,9 +122,7 @@ class Extensions:
 
     async def ask(self, ask: Ask) -> Wishes:
         """What each makes of the request. Raises what one of them refuses, and BadRequest when they keep too much."""
-        if not self.found:
-            return NO_WISHES
-        wishes = {one.name: wish for one in self.found if (wish := _own(one, await one.ask(ask))) is not None}
+        wishes = {one.name: _own(one, wish) for one in self.asking if (wish := await one.ask(ask)) is not None}
         if not wishes:
             return NO_WISHES
         kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
@@ -129,7 +141,12 @@ class Extensions:
         """What the person is shown of what was kept."""
         if not more:
             return NO_DETAILS
-        found = [(one.name, part) for one, kept in self._read(more) if kept is not None for part in await one.shown(kept, subject)]
+        found = [
+            (one.name, part)
+            for one in self._concerned(more)
+            if (kept := _kept(one, more)) is not None
+            for part in await one.shown(kept, subject)
+        ]
         return Details(
             shown=tuple(part for _, part in found),
             keys=tuple(f"{name} {part.remember}" for name, part in found if part.remember is not None),
@@ -138,14 +155,16 @@ class Extensions:
 
     def grant(self, granted: Granted, request: ProvenRequest, asked: Wishes) -> Granted:
         """What the tokens of this one request say. Raises what an extension refuses, Unavailable when one is gone."""
-        if not self.found and not granted.more:
+        more = granted.more or {}
+        if not self._of_tokens and not more:
             return granted
         given = Terms(
             scopes=granted.scopes, audiences=granted.audiences, claims=granted.claims, members=granted.members, not_after=granted.not_after
         )
         granting, terms = _granting(granted, request), given
-        for one, kept in self._read(granted.more or {}):
-            terms = _checked(one, terms, one.grant(kept, asked.kept.get(one.name), terms, granting))
+        for one in self._concerned(more):
+            said = one.grant(_kept(one, more), asked.kept.get(one.name), terms, granting)
+            terms = terms if said is terms else _checked(one, terms, said)
         if terms is given:
             return granted
         return msgspec.structs.replace(
@@ -173,30 +192,34 @@ class Extensions:
 
     async def seal(self, kind: Literal["authorization", "id_token", "userinfo", "introspection"], client: Client, token: str) -> str:
         """A signed JWT as it goes out."""
-        for one in self.found:
+        for one in self.sealing:
             token = await one.seal(kind, client, token)
         return token
 
-    def _read(self, more: Mapping[str, Any]) -> Iterator[tuple[Found, Any]]:
-        """Each extension with what it kept. Raises Unavailable for what nobody reads any more: a token without it would say too much."""
+    def _concerned(self, more: Mapping[str, Any]) -> tuple[Found, ...]:
+        """Whom a token concerns. Raises Unavailable for what nobody reads any more: a token without it would say too much."""
+        if not more:
+            return self._of_tokens
         if gone := more.keys() - self._by_name.keys():
             raise Unavailable("a part of this service that the authorization needs is not there now", cause=f"no extension {min(gone)!r}")
-        for one in self.found:
-            yield one, _kept(one, more[one.name]) if one.name in more else None
+        return self.found
+
+    def _with(self, phase: str) -> tuple[Found, ...]:
+        return tuple(one for one in self.found if getattr(type(one), phase) is not getattr(Extension, phase))
 
 
-def _kept(one: Found, raw: object) -> Any:
+def _kept(one: Found, more: Mapping[str, Any]) -> Any:
+    if one.name not in more:
+        return None
     if one.kept_as is None:
         raise TypeError(f"the extension {one.name} kept something and has no kept_as")
     try:
-        return msgspec.convert(raw, one.kept_as)
+        return msgspec.convert(more[one.name], one.kept_as)
     except msgspec.ValidationError as error:
         raise Unavailable("what was authorized cannot be read now", cause=f"extension {one.name!r}: {error}") from error
 
 
-def _own(one: Found, wish: object) -> Wish[Any] | None:
-    if wish is None:
-        return None
+def _own(one: Found, wish: object) -> Wish[Any]:
     if not isinstance(wish, Wish):
         raise TypeError(f"ask of the extension {one.name} returned {wish!r}; it returns a Wish or None")
     if wish.kept is not None and not (one.kept_as is not None and isinstance(wish.kept, one.kept_as)):
@@ -218,8 +241,6 @@ def _granting(granted: Granted, request: ProvenRequest) -> Granting:
 
 def _checked(one: Found, before: Terms, terms: object) -> Terms:
     """Terms that stay within what an extension may do; whatever else is a fault of it, and no token is issued."""
-    if terms is before:
-        return before
     if not isinstance(terms, Terms):
         raise TypeError(f"grant of the extension {one.name} returned {terms!r}; it returns Terms")
     if more := set(terms.scopes) - set(before.scopes):

@@ -36,7 +36,7 @@ class Proofs:
                 proof = await binding.prove(request)
                 if proof is not None:
                     found.append(_own(binding, proof))
-            if sum(proof.access for proof in found) > 1:
+            if len(found) > 1 and sum(proof.access for proof in found) > 1:
                 raise BadRequest("the request proves two keys, and an access token is bound to one; send one proof")
         except Problem as problem:
             _tell(problem, found)
@@ -45,12 +45,12 @@ class Proofs:
 
     def require(self, request: ProvenRequest) -> None:
         """Raises why the client may not go without a key that it did not prove."""
+        client, proven = request.client, request.proven
         for confirmation, binding in self.bindings.items():
-            if confirmation not in request.proven and (problem := binding.missing(request.client)) is not None:
+            if confirmation not in proven and (problem := binding.missing(client)) is not None:
                 raise problem
-        for name in PROMISED.keys() & request.client.more.keys():
-            confirmation = PROMISED[name]
-            if request.client.more[name] is True and confirmation not in (request.cnf or ()):
+        for name, confirmation in PROMISED.items():
+            if client.more.get(name) is True and confirmation not in (request.cnf or ()):
                 raise UnauthorizedClient(f"{name}: this client gets bound tokens alone, and its key was not proven")
 
     def require_bound(self, request: ProvenRequest, bound: Mapping[str, str]) -> None:

@@ -35,9 +35,10 @@ class ResourceIndicators(Extension[Resources]):
             raise InvalidClientMetadata("resources: expected absolute URIs without a fragment (RFC 8707 s2)")
 
     async def ask(self, ask: Ask) -> Wish[Resources] | None:
-        named = tuple(dict.fromkeys(ask.given.all("resource")))
-        if not named:
+        sent = ask.given.all("resource")
+        if not sent:
             return None
+        named = tuple(dict.fromkeys(sent))
         if not all(map(_ABSOLUTE.fullmatch, named)):
             raise InvalidTarget("resource: expected an absolute URI without a fragment")
         if not self._offered(ask.client).issuperset(named):

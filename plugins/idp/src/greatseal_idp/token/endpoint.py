@@ -68,13 +68,15 @@ class TokenEndpoint:
         if not self._proofs.bindings:
             return await self._answer(request)
         request = await self._proofs.prove(request)
+        if not request.proofs:
+            return await self._answer(request)
         with told(request):
             return await self._answer(request)
 
     async def _answer(self, request: ProvenRequest) -> Reply:
         self._proofs.require(request)
         grant = self._grant(request)
-        asked = await self._asked(request) if self._extensions.found else NO_WISHES
+        asked = await self._asked(request) if self._extensions.asking else NO_WISHES
         granted = await self._redeemed(grant, await grant.prepare(request), request, asked)
         response = await self._issuer.response(request.client, granted)
         headers = (_NO_CACHE, *request.match.headers, *(headers_of(request) if request.proofs else ()))

@@ -135,7 +135,7 @@ class Issuer:
         if order.nonce is not None:
             claims["nonce"] = order.nonce
         signed = await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))
-        return await self._extensions.seal("id_token", client, signed) if self._extensions.found else signed
+        return await self._extensions.seal("id_token", client, signed) if self._extensions.sealing else signed
 
 
 def _uuid() -> str:
