@@ -312,14 +312,38 @@ PAPERS = re.compile(r"\b[Rr]ulings? R\d|\b[Rr]eference \d|\b[Dd]ecisions? (IDP|C
 """References into papers that a reader of the code does not have."""
 
 
+def code() -> list[Path]:
+    patterns = ("core/src/**/*.py", "plugins/*/src/**/*.py", "examples/*/src/**/*.py")
+    files = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    assert len(files) > 300
+    return files
+
+
 def test_the_code_refers_only_to_what_its_readers_can_open():
-    files = [path for pattern in ("core/src/**/*.py", "plugins/*/src/**/*.py", "examples/*/src/**/*.py") for path in ROOT.glob(pattern)]
     lines = [
         f"{path.relative_to(ROOT)}:{number}"
-        for path in files
+        for path in code()
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if PAPERS.search(line)
     ]
 
-    assert len(files) > 300
     assert lines == []
+
+
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 400, 50
+
+
+def too_long(path: Path) -> Iterator[str]:
+    """The file and its functions. A migration is one list of statements."""
+    name, text = path.relative_to(ROOT), path.read_text()
+    if text.count("\n") > LINES_OF_A_FILE:
+        yield f"{name}: more than {LINES_OF_A_FILE} lines"
+    for node in ast.walk(ast.parse(text)) if path.parent.name != "versions" else ():
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.end_lineno is None:
+            continue
+        if node.end_lineno - node.lineno >= LINES_OF_A_FUNCTION:
+            yield f"{name}:{node.lineno}: {node.name} has more than {LINES_OF_A_FUNCTION} lines"
+
+
+def test_files_and_functions_are_short_enough_to_be_read_at_once():
+    assert [found for path in code() for found in too_long(path)] == []

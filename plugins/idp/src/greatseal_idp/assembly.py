@@ -1,7 +1,7 @@
 """The parts of the identity provider, put together."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import Job
@@ -65,6 +65,12 @@ DELIVERY, SWEEP, MINUTE, HOUR = 15.0, 600.0, 60.0, 3600.0
 """Seconds between two runs of a job."""
 
 
+class Endpoint(Protocol):
+    """A part that has routes."""
+
+    def routes(self) -> list[Route]: ...
+
+
 class Assembly:
     """What the hooks of one kernel share. Each part is given those that it needs, all of which stand above it."""
 
@@ -99,13 +105,22 @@ class Assembly:
         self.backchannel = Backchannel(host, self.clients, self.tokens)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
-        negotiation = Negotiation(host, self.login, self.pages)
+        self.negotiation = Negotiation(host, self.login, self.pages)
 
         self.waiting = WaitingRequests(host)
         self.reader = Reader(host, self.clients, self.scopes, self.claims, self.signing, extensions=self.extensions)
         self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader)
         self.responses = Responses(host.issuer, self.pages, self.reader, self.extensions)
-        self.authorize = AuthorizeEndpoint(
+        self.authorize = self._authorize(host)
+
+        self.cors = Cors(self.proofs)
+        self.schemes = self._schemes()
+        self.methods = self._methods()
+        self.grants = self._grants(host)
+        self._endpoints = (*self._for_clients(host), *self._for_people(host), self._admin(host))
+
+    def _authorize(self, host: Host) -> AuthorizeEndpoint:
+        return AuthorizeEndpoint(
             host,
             clients=self.clients,
             login=self.login,
@@ -117,30 +132,28 @@ class Assembly:
             consents=self.consents,
             responses=self.responses,
             pages=self.pages,
-            negotiation=negotiation,
+            negotiation=self.negotiation,
         )
 
-        cors = Cors(self.proofs)
+    def _schemes(self) -> Sequence[AuthScheme]:
         sessions = SessionScheme(self.sessions, self.origin)
-        self.schemes: Sequence[AuthScheme] = (
-            sessions,
-            PermissionScheme(sessions, self.roles),
-            BearerScheme(self.tokens, self.proofs, cors),
-        )
-        self.methods: Sequence[ClientAuthMethod[Any]] = (
-            ClientSecretBasic(self.clients.secrets),
-            ClientSecretPost(self.clients.secrets),
-            PublicClient(),
-        )
-        self.grants: Sequence[Grant[Any]] = (
+        return sessions, PermissionScheme(sessions, self.roles), BearerScheme(self.tokens, self.proofs, self.cors)
+
+    def _methods(self) -> Sequence[ClientAuthMethod[Any]]:
+        return ClientSecretBasic(self.clients.secrets), ClientSecretPost(self.clients.secrets), PublicClient()
+
+    def _grants(self, host: Host) -> Sequence[Grant[Any]]:
+        return (
             AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings),
             RefreshTokenGrant(host, self.families, self.tokens, self.scopes, self.claims, proofs=self.proofs),
             ClientCredentials(self.tokens, self.scopes),
         )
-        errands = Errands(self.clients, self.authorize, default=default_return_to(host.issuer))
-        self._endpoints = (
+
+    def _for_clients(self, host: Host) -> Sequence[Endpoint]:
+        """What programs call."""
+        return (
             DiscoveryDocuments(host, self.scopes, self.signing, self.extensions),
-            TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions, cors=cors),
+            TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions, cors=self.cors),
             Introspection(
                 host,
                 self.clients,
@@ -150,16 +163,29 @@ class Assembly:
                 signing=self.signing,
                 proofs=self.proofs,
                 extensions=self.extensions,
-                cors=cors,
+                cors=self.cors,
             ),
-            Revocation(host, self.clients, self.tokens, self.families, self.revocations, cors=cors),
+            Revocation(host, self.clients, self.tokens, self.families, self.revocations, cors=self.cors),
             UserInfo(
-                host, self.clients, self.claims, self.signing, self.directories, proofs=self.proofs, extensions=self.extensions, cors=cors
+                host,
+                self.clients,
+                self.claims,
+                self.signing,
+                self.directories,
+                proofs=self.proofs,
+                extensions=self.extensions,
+                cors=self.cors,
             ),
+            ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
+        )
+
+    def _for_people(self, host: Host) -> Sequence[Endpoint]:
+        """What browsers show and call."""
+        errands = Errands(self.clients, self.authorize, default=default_return_to(host.issuer))
+        return (
             SessionApi(host, self.login, self.directories, self.roles, self.origin),
             Logout(self.sessions, self.login, self.clients, self.signing, pages=self.pages),
             self.authorize,
-            ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
             ConsentEndpoint(
                 host,
                 login=self.login,
@@ -173,7 +199,7 @@ class Assembly:
                 pages=self.pages,
                 origin=self.origin,
             ),
-            LoginPages(host, login=self.login, pages=self.pages, errands=errands, negotiation=negotiation),
+            LoginPages(host, login=self.login, pages=self.pages, errands=errands, negotiation=self.negotiation),
             ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
             AccountPage(
                 login=self.login,
@@ -183,14 +209,16 @@ class Assembly:
                 consents=self.consents,
                 pages=self.pages,
             ),
-            Admin(
-                host,
-                clients=self.clients,
-                scopes=self.scopes,
-                signing=self.signing,
-                families=self.families,
-                directories=self.directories,
-            ),
+        )
+
+    def _admin(self, host: Host) -> Endpoint:
+        return Admin(
+            host,
+            clients=self.clients,
+            scopes=self.scopes,
+            signing=self.signing,
+            families=self.families,
+            directories=self.directories,
         )
 
     def routes(self) -> list[Route]:
