@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Column, MetaData, func, insert, select, update
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import BadRequest, Conflict, Unavailable
+from greatseal.api.problems import BadRequest, Conflict, NotFound, Unavailable
 from greatseal.api.store import Refuse, Refused, operation, scan
 from greatseal.clock import SystemClock
 from greatseal.db.core_tables import audit
@@ -124,6 +124,18 @@ async def test_a_raised_refusal_undoes_everything_but_its_events(database, told)
     assert await texts(database) == []
     assert await events(database) == [("code.redeem", "failure")]
     assert told == []
+
+
+async def test_a_refusal_in_a_read_reaches_the_caller_as_its_problem(database):
+    def refuse(_tx, audit=()):
+        raise Refuse(NotFound("there is none"), audit)
+
+    with pytest.raises(NotFound, match="there is none"):
+        await database.read(refuse)
+    with pytest.raises(NotFound, match="there is none"):
+        await database.read(scan(refuse))
+    with pytest.raises(RuntimeError, match="a read writes no audit events"):
+        await database.read(refuse, [FAILURE])
 
 
 async def test_a_returned_refusal_commits(database, told):

@@ -80,7 +80,10 @@ class Tx(Protocol):
 
 
 class Refuse(Exception):
-    """Raised in a transaction function: undo all of it, write ``audit``, and let the caller of ``write`` see ``problem``."""
+    """Raised in a transaction function: undo all of it, write ``audit``, and let the caller of ``write`` or ``read`` see ``problem``.
+
+    A ``read`` has no ``audit``: it is a RuntimeError there.
+    """
 
     def __init__(self, problem: Problem, audit: Iterable[AuditEvent] = ()) -> None:
         super().__init__(problem.detail)
@@ -116,6 +119,7 @@ class Database(Protocol):
         """Run ``fn(tx, ...)``, which only selects, on one consistent state.
 
         On SQLite it runs in line, which is right for rows found by a key; mark what visits many rows with :func:`scan`.
+        Raises the problem of a :class:`Refuse`, and :class:`~greatseal.api.problems.Unavailable` when the store cannot be read.
         """
 
 

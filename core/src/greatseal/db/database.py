@@ -10,7 +10,7 @@ from sqlalchemy import delete, literal, select
 
 from greatseal.api.declarations import CheckResult
 from greatseal.api.problems import Unavailable
-from greatseal.api.store import Operation, Tx, operation_of
+from greatseal.api.store import Operation, Refuse, Tx, operation_of
 from greatseal.db.config import DatabaseConfig, Dialect, StoreProblem, dialect_of
 from greatseal.db.core_tables import strike
 from greatseal.db.delivery import OnChanged
@@ -58,7 +58,12 @@ class DatabaseImpl:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """See :meth:`greatseal.api.store.Database.read`."""
-        return await self._read(fn, args, kwargs)  # type: ignore[no-any-return]
+        try:
+            return await self._read(fn, args, kwargs)  # type: ignore[no-any-return]
+        except Refuse as refusal:
+            if refusal.audit:
+                raise RuntimeError("a read writes no audit events; refuse in a write") from refusal
+            raise refusal.problem from refusal
 
     async def healthy(self) -> CheckResult:
         """Whether a read and a write that reaches the disk go through, for /readyz."""
