@@ -400,6 +400,7 @@ def test_a_table_is_aligned_and_its_cells_are_words():
         "long text  -                     -     -  -",
     ]
     assert cell("number", 5) == "5"
+    assert cell("not_after", 5) == cell("not_before", 5) == cell("last_seen", 5) == cell("used_at", 5) == "1970-01-01 00:00:05Z"
     assert printable("a\nb\x1b\u202e") == "a\\nb\\x1b\\u202e"
 
 

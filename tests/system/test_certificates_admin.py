@@ -1,15 +1,16 @@
 """The admin API of the inventory, where an identity provider in the same service knows who may, and its commands of ``greatseal ctl``."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 
 import pytest
-from rig import warm
 from rig.acme import csr_for
 
 from greatseal.api.acme import Identifier
 from greatseal.api.issuance import IssuanceRequest
 from greatseal.api.services import ISSUANCE
+from greatseal.testing.ctl import Ctl, quiet
 from greatseal.testing.plugin import StartService
 
 ROLES = {"role": [{"name": "operators", "permissions": ["certificates:read", "certificates:write"], "users": ["alice"]}]}
@@ -18,7 +19,8 @@ PATH = "/api/admin/certificates"
 
 @pytest.fixture
 async def desk(open_people):
-    return await open_people("idp", "ca", rbac=ROLES)
+    with quiet():
+        yield await open_people("idp", "ca", rbac=ROLES)
 
 
 async def certify(desk, name):
@@ -81,8 +83,38 @@ async def test_a_ca_without_an_identity_provider_has_no_such_routes(start_servic
     assert not [route for route in service.kernel.routes if route.path.startswith("/api/")]
 
 
-async def test_the_commands_are_those_of_the_plugin():
-    told = warm.run("ctl", "certificates", "--help")
+@pytest.fixture
+async def ctl(desk, tmp_path):
+    """A terminal where alice is signed in."""
+    terminal = Ctl(desk.service.url, tmp_path)
+    await terminal.login("alice", desk.people.passwords["alice"])
+    return terminal
 
-    assert told.returncode == 0, told.stderr
-    assert all(word in told.stdout for word in ("list", "show", "revoke"))
+
+async def test_the_commands_list_show_and_revoke(desk, ctl):
+    one, other = [await certify(desk, f"{name}.example") for name in "ab"]
+    serial = one.serial.hex()
+
+    before = await ctl.run("certificates", "list", "--ca", "default", "--status", "issued")
+    shown = await ctl.run("certificates", "show", "default", one.serial.hex(":"))
+    revoked = await ctl.run("certificates", "revoke", "default", serial, "--reason", "superseded", "--yes")
+    left = await ctl.run("certificates", "list", "--status", "issued", "--json")
+    again = await ctl.run("certificates", "revoke", "default", serial, "--yes")
+
+    head, *lines = before.stdout.splitlines()
+    assert head.split() == ["SERIAL", "CA", "ID", "STATUS", "PROFILE", "ACCOUNT", "ID", "NOT", "AFTER", "ID"]
+    assert [line.split()[0] for line in lines] == [other.serial.hex(), serial]
+    ends = datetime.fromtimestamp(one.not_after // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    assert ends in lines[1]
+    assert f"not_after   {ends}" in shown.stdout
+    assert (revoked.exit_code, revoked.stdout) == (0, f"certificate {serial} of CA default is revoked\n")
+    assert [found["serial"] for found in json.loads(left.stdout)] == [other.serial.hex()]
+    assert (again.exit_code, "is revoked" in again.stderr) == (1, True)
+
+
+async def test_a_command_for_a_certificate_that_is_not_there_says_so(ctl):
+    shown = await ctl.run("certificates", "show", "default", "00")
+    listed = await ctl.run("certificates", "list")
+
+    assert (shown.exit_code, "no certificate of this serial" in shown.stderr) == (1, True)
+    assert (listed.exit_code, listed.stdout, listed.stderr) == (0, "", "no certificates\n")

@@ -11,7 +11,7 @@ import click
 
 TOGETHER = 1000
 """Lines whose columns are aligned before they are shown."""
-MOMENTS = frozenset({"last_seen", "auth_time"})
+MOMENTS = frozenset({"last_seen", "auth_time", "not_before", "not_after"})
 """Members that are Unix timestamps, besides those whose name ends in ``_at``."""
 
 
