@@ -141,14 +141,3 @@ async def test_what_an_open_registration_may_not_ask_for_is_refused(body, refusa
     with pytest.raises(refusal):
         await clients.register_body(body, open=True, by="open")
     assert not clients.clients
-
-
-async def test_clients_are_found_by_what_they_are_bound_to():
-    exact = Client(client_id="exact", token_endpoint_auth_method="none", kerberos_principal="HTTP/a.example@A", spiffe_id="spiffe://a/b")
-    glob = Client(client_id="glob", token_endpoint_auth_method="none", kerberos_principal_pattern="HTTP/*@A")
-    clients = FakeClients(exact, glob)
-
-    assert list(await clients.by_principal("HTTP/a.example@A")) == [exact]
-    assert list(await clients.by_principal("HTTP/b.example@A")) == [glob]
-    assert list(await clients.by_principal("host/b.example@A")) == []
-    assert list(await clients.by_spiffe_id("spiffe://a/b")) == [exact]

@@ -3,7 +3,7 @@
 import pytest
 
 from greatseal.api.declarations import Secret
-from greatseal.api.identity import AccountRefused, Authenticated, LoggedIn, NotMine, Password, PasswordAndCode, PasswordExpired, Upstream
+from greatseal.api.identity import AccountRefused, Authenticated, LoggedIn, NotMine, Password, PasswordAndCode, PasswordExpired
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, FakeLogin, PasswordChangerContract
 from greatseal.testing.people import Plugin
@@ -64,16 +64,6 @@ async def test_the_fake_login_has_the_password_checked_within_an_attempt(login):
 
     assert isinstance(done, Authenticated)
     assert done.amr == ("pwd", "otp", "mfa")
-
-
-async def test_the_fake_login_ends_what_came_through_an_upstream(login):
-    for subject, session in (("a", "1"), ("a", "2"), ("b", "1")):
-        upstream = Upstream(id="other", subject=subject, session=session)
-        await login.complete(FakeCall(), Authenticated(username=subject, realm="LOCALHOST", amr=("fed",), upstream=upstream), None)
-
-    assert await login.end_upstream(Upstream(id="other", subject="a", session="1")) == 1
-    assert await login.end_upstream(Upstream(id="other", subject="a")) == 1
-    assert [session.subject for session in login.sessions.values()] == ["b@LOCALHOST"]
 
 
 async def test_the_fake_login_leads_to_the_change_of_a_password(login):

@@ -20,11 +20,9 @@ from greatseal.kernel.registry import POINTS
 ROOT = Path(__file__).parents[2]
 MODULES = [*(import_module(f"greatseal.api.{module.name}") for module in pkgutil.iter_modules(greatseal.api.__path__)), host]
 HOOKS = [name for name, value in inspect.getmembers(hookspecs, inspect.isfunction) if value.__module__ == hookspecs.__name__]
-PLANNED = {"selectors", "log_backends", "operations", "credential_stores"}
+PLANNED = {"selectors", "log_backends", "operations"}
 """Hooks for features to come."""
-PLANNED_METHODS = {
-    "Clients.by_principal", "Clients.by_spiffe_id", "KeyRing.activate", "Login.end_upstream", "Resolver.caa", "Resolver.txt",
-}  # fmt: skip
+PLANNED_METHODS = {"Resolver.caa", "Resolver.txt"}
 """Of services that are there, for features to come. This may only become less."""
 FOR_OTHERS = {"Call.http", "Families.revoke_of", "Metrics.counter"}
 """What plugins of others have, although nothing that is shipped calls it. This may only become less."""

@@ -5,7 +5,6 @@ import importlib.util
 import inspect
 import pkgutil
 from abc import ABC
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -15,15 +14,8 @@ import pytest
 from mypy import api as mypy
 
 import greatseal.api
-from greatseal.api.identity import (
-    Attempted,
-    Authenticator,
-    CredentialStore,
-    LoginContext,
-    Password,
-    PasswordAndCode,
-    StoredCredential,
-)
+from greatseal.api.declarations import Secret
+from greatseal.api.identity import Attempted, Authenticator, LoginContext, Password, PasswordAndCode
 from greatseal.api.services import LOGIN
 from greatseal.testing.desk import Answer, hidden_fields
 
@@ -87,7 +79,7 @@ def test_the_identity_contracts_are_services_and_components_of_architecture_4():
 
     assert names >= {
         "AccountBinding", "AuthScheme", "Authenticator", "ChallengeValidator", "ClaimsProvider", "ClientAuthMethod", "ClientResolver",
-        "CredentialStore", "Directory", "FinalizeCheck", "Grant", "GrantCheck", "IssuanceObserver", "Issuer", "KeyStore", "LogBackend",
+        "Directory", "FinalizeCheck", "Grant", "GrantCheck", "IssuanceObserver", "Issuer", "KeyStore", "LogBackend",
         "LoginOptions", "PasswordChanger", "SanInjector", "Selector", "TokenBinding",
     }  # fmt: skip
 
@@ -102,30 +94,16 @@ def test_values_that_are_handed_to_plugins_cannot_be_changed():
 # ---- One that runs: a one-time code beside a password
 
 
-class Codes(CredentialStore):
-    """One secret of alice's; its content is the code that was used last."""
-
-    name = "codes"
+class Codes:
+    """One code of alice's, which is good once."""
 
     def __init__(self) -> None:
-        self.used: list[bytes] = []
+        self.used: set[str] = set()
 
-    async def is_home_of(self, subject: str) -> bool:
-        return True
-
-    async def list(self, subject: str, kind: str) -> Sequence[StoredCredential]:
-        return [StoredCredential(id="1", kind="otp", label="phone", content=b"")] if subject == "alice@LOCALHOST" else []
-
-    async def add(self, subject: str, credential: StoredCredential) -> None:
-        raise NotImplementedError
-
-    async def remove(self, subject: str, id: str) -> bool:
-        raise NotImplementedError
-
-    async def use(self, subject: str, id: str, before: bytes, after: bytes) -> bool:
-        new = after == b"123456" and after not in self.used
-        self.used.append(after)
-        return new
+    async def use(self, subject: str, code: Secret) -> bool:
+        good = (subject, code.value) == ("alice@LOCALHOST", "123456") and code.value not in self.used
+        self.used.add(code.value)
+        return good
 
 
 @pytest.fixture
@@ -149,7 +127,7 @@ async def sign_in(open_people: Any) -> Any:
 
 
 async def test_a_one_time_code_authenticator_has_the_password_checked_within_its_attempt(sign_in: Any):
-    otp = load(ROOT / "tests/architecture/typing/logins.py").OtpAuthenticator(Codes())
+    otp = load(ROOT / "tests/architecture/typing/logins.py").OtpAuthenticator(Codes().use)
 
     assert [(await sign_in(otp, code)).status for code in ("000000", "123456", "123456")] == [401, 303, 401]
 

@@ -76,23 +76,18 @@ async def test_a_ca_signs_with_the_key_of_a_store(start_service: StartService, t
     issuing.verify_directly_issued_by(root)
 
 
-async def test_a_key_of_a_store_is_published_before_it_signs(config: dict[str, Any]) -> None:
+async def test_a_new_key_of_a_store_signs_and_the_one_before_is_retained(config: dict[str, Any]) -> None:
     async with serve(config) as service, forgetful() as http:
         desk = Desk(service, http)
         first = (await desk.ask("POST", "/keys")).json
-        second = (await desk.ask("POST", "/keys?pending=1")).json
+        second = (await desk.ask("POST", "/keys")).json
 
-        published = (await desk.ask("GET", "/keys")).json
-        assert {one["kid"]: one["state"] for one in published["keys"]} == {first["kid"]: "active", second["kid"]: "pending"}
-        assert {one["store"] for one in published["keys"]} == {"folder"}
-        assert (await desk.ask("POST", "/sign", data=b"x")).json["kid"] == first["kid"]
-
-        told = (await desk.ask("POST", f"/keys/{second['kid']}/activate")).json
-        assert told["active"] == second["kid"]
+        held = (await desk.ask("GET", "/keys")).json
+        assert {one["kid"]: one["state"] for one in held["keys"]} == {first["kid"]: "retained", second["kid"]: "active"}
+        assert {one["store"] for one in held["keys"]} == {"folder"}
         signed = (await desk.ask("POST", "/sign", data=b"x")).json
         assert signed["kid"] == second["kid"]
         verify("ES256", load_der_public_key(bytes.fromhex(second["spki"])), b"x", bytes.fromhex(signed["signature"]))  # type: ignore[arg-type]
-        assert (await desk.ask("POST", f"/keys/{first['kid']}/activate")).status == 404
 
 
 async def test_keys_of_a_store_are_there_after_a_restart_and_gone_after_their_revocation(config: dict[str, Any], keys: Path) -> None:

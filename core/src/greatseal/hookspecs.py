@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from greatseal.api.directory import Directory
     from greatseal.api.http import AuthScheme, ClientTrust, Discovery, Route
-    from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
+    from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
     from greatseal.api.log import LogBackend
@@ -49,8 +49,8 @@ hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
-    "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "credential_stores", "ctl", "directories",
-    "discovery", "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
+    "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "ctl", "directories", "discovery",
+    "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
     "key_stores", "lifespans", "log_backends", "login_options", "operations", "password_changers", "permissions", "routes",
     "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
 ]  # fmt: skip
@@ -126,12 +126,6 @@ def login_options(host: "Host") -> "Sequence[LoginOptions]":
 @hookspec
 def password_changers(host: "Host") -> "Sequence[PasswordChanger]":
     """Who changes an expired password, keyed by ``name``."""
-
-
-@hookspec
-def credential_stores(host: "Host") -> "Sequence[CredentialStore]":
-    """Planned, for the feature otp: where one-time-code secrets and passkeys live, keyed by ``name``; the first that is a user's home is
-    used."""
 
 
 @hookspec

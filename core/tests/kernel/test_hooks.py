@@ -14,7 +14,7 @@ from greatseal.api.clients import ClientAuthMethod, ClientResolver
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, ClientTrust
-from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
+from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
@@ -108,20 +108,6 @@ COMPONENTS = {
         class Sample(PasswordChanger):
             name = "sample"
             async def change(self, username, old, new, context): return ChangeRefused(messages=("no",))
-        return [Sample()]
-        """,
-    ),
-    "credential_stores": (
-        CredentialStore,
-        "sample",
-        """
-        class Sample(CredentialStore):
-            name = "sample"
-            async def is_home_of(self, subject): return True
-            async def list(self, subject, kind): return []
-            async def add(self, subject, credential): pass
-            async def remove(self, subject, id): return False
-            async def use(self, subject, id, before, after): return False
         return [Sample()]
         """,
     ),

@@ -107,29 +107,6 @@ async def test_another_cluster_key_stops_the_start_with_one_line(opened, databas
     assert len(problem.value.messages) == 1
 
 
-async def test_a_pending_key_is_there_and_signs_when_it_is_activated(rings):
-    ring = rings.ring("oidc")
-    first = await ring.make("ec:P-256")
-    second = await ring.make("ec:P-256", state="pending")
-    assert (ring.active, {one.info.kid for one in ring.all()}) == (first, {first.info.kid, second.info.kid})
-
-    assert await rings.db.write(ring.activate, second.info.kid)
-
-    assert ring.active.info.kid == second.info.kid
-    assert {one.info.kid: one.info.state for one in ring.all()} == {first.info.kid: "retained", second.info.kid: "active"}
-    await rings._catching_up
-    assert ring.active.info.kid == second.info.kid
-
-
-async def test_only_a_pending_key_of_the_ring_is_activated(rings):
-    ring = rings.ring("oidc")
-    signer = await ring.make("ec:P-256", state="pending")
-
-    assert not await rings.db.write(rings.ring("other").activate, signer.info.kid)
-    assert await rings.db.write(ring.activate, signer.info.kid)
-    assert not await rings.db.write(ring.activate, signer.info.kid)
-
-
 async def test_an_unknown_key_store_is_a_mistake(rings):
     with pytest.raises(ValueError, match="the key store 'hsm' is unknown; known: none"):
         await rings.ring("oidc").make("ec:P-256", store="hsm")

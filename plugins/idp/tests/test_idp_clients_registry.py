@@ -125,52 +125,6 @@ async def test_an_open_registration_may_not_bring_unknown_members(registry: Regi
         await registry.register(Registration(client=client, open=True), by="anybody")
 
 
-def bound(service: Any, name: str, **fields: Any) -> Any:
-    """Store a client of a method whose plugin is not here."""
-
-    def write(tx: Any) -> None:
-        empty = {"redirect_uris": "[]", "scopes": "[]", "grant_types": "[]", "more": "{}"}
-        moments = {"created_at": tx.now, "updated_at": tx.now}
-        names = {"client_name": name, "token_endpoint_auth_method": "kerberos_client_auth", "source": "admin"}
-        tx.put(t.CLIENT, name, **empty, **moments, **names, allow_token_exchange_actor=0, **fields)
-
-    return service.host("idp").db.write(write)
-
-
-async def test_idp_346_clients_are_found_by_exact_principal_then_by_pattern(service: Any, registry: Registry) -> None:
-    await bound(service, "exact", kerberos_principal="host/web1.example@EXAMPLE")
-    await bound(service, "hosts", kerberos_principal_pattern="host/*@EXAMPLE")
-    await bound(service, "web", kerberos_principal_pattern="*/web*.example@EXAMPLE")
-
-    async def found(principal: str) -> list[str]:
-        return sorted(client.client_id for client in await registry.by_principal(principal))
-
-    assert await found("host/web1.example@EXAMPLE") == ["exact"]
-    assert await found("host/web2.example@EXAMPLE") == ["hosts", "web"]
-    assert await found("HTTP/web2.example@EXAMPLE") == ["web"]
-    assert await found("host/db/1@EXAMPLE") == ["hosts"]  # R52: * spans the slash
-    for nobody in (
-        "host/a@EXAMPLE@EXAMPLE",
-        "host/web1.example@example",
-        "Host/a@EXAMPLE",
-        "host/@EXAMPLE",
-        "host/a@",
-        "/a@EXAMPLE",
-        "host",
-        "",
-    ):
-        assert await found(nobody) == [], nobody
-
-    await registry.delete("hosts", by="root")
-    assert await found("host/web2.example@EXAMPLE") == ["web"]
-
-
-async def test_clients_are_found_by_spiffe_id(service: Any, registry: Registry) -> None:
-    await bound(service, "app", spiffe_id="spiffe://example/app")
-    assert [client.client_id for client in await registry.by_spiffe_id("spiffe://example/app")] == ["app"]
-    assert await registry.by_spiffe_id("spiffe://example/other") == ()
-
-
 async def test_any_text_as_a_client_id_is_looked_up_safely(start_service: StartService, database_url: str) -> None:
     service = await start_service("idp", database={"url": database_url})
     registry = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).clients

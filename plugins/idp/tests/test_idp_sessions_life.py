@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greatseal.api.identity import Upstream
 from greatseal.api.services import LOGIN
 from greatseal.testing import FakeClock
 from greatseal.testing.distributions import install
@@ -143,25 +142,15 @@ async def test_idp_242_logout_ends_the_session_and_takes_the_cookie(idp):
     assert event.sub == "alice@LOCALHOST"
 
 
-async def test_others_end_sessions_by_id_and_by_upstream_identity(idp):
+async def test_others_end_sessions_by_id(idp):
     login = idp.service.kernel.service(LOGIN)
-    cookies = {}
-    for name, session in (("a", "1"), ("b", "2"), ("c", "3")):
-        idp.people.upstream = Upstream(id="hub", subject="x" if name != "c" else "y", session=session)
-        cookies[name] = await idp.cookie()
-    idp.people.upstream = None
-    cookies["local"] = await idp.cookie()
+    cookies = {name: await idp.cookie() for name in ("a", "b")}
+    first = (await idp.rows(t.session))[0].id
 
-    assert await login.end_upstream(Upstream(id="hub", subject="x", session="2")) == 1
-    assert await live(idp, cookies) == {"a", "c", "local"}
-    assert await login.end_upstream(Upstream(id="other", subject="x")) == 0
-    assert await login.end_upstream(Upstream(id="hub", subject="x")) == 1
-    assert await live(idp, cookies) == {"c", "local"}
-    local = (await idp.rows(t.session))[-1].id
-    assert await login.end(local)
-    assert not await login.end(local)
-    assert await live(idp, cookies) == {"c"}
-    assert len(await idp.events("session_revoked")) == 3
+    assert await login.end(first)
+    assert not await login.end(first)
+    assert len(await live(idp, cookies)) == 1
+    assert len(await idp.events("session_revoked")) == 1
 
 
 async def live(idp, cookies: Mapping[str, str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Client authentication by a secret, by a certificate of the connection, by a Kerberos ticket without a client_id.
+"""Client authentication by a secret, by a certificate of the connection, by a Kerberos ticket.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -18,7 +18,6 @@ from greatseal.api.clients import (
     ClientAuthMethod,
     ClientMatch,
     ClientRequest,
-    Clients,
     InvalidClient,
     InvalidClientMetadata,
     Registration,
@@ -103,7 +102,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KerberosClientAuth(ClientAuthMethod[Ticket]):
-    """A SPNEGO token in place of other credentials; without client_id the principal finds the client, a template one too."""
+    """A SPNEGO token in place of other credentials."""
 
     method = "kerberos_client_auth"
     open_registration = False
@@ -131,13 +130,6 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
                 raise InvalidClient("the exchange needs another leg", headers=dict(headers))
             case _:
                 raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Negotiate"})
-
-    async def find(self, clients: Clients, credentials: Ticket) -> Client | None:
-        if credentials.named is not None:
-            return await clients.get(credentials.named)
-        assert credentials.accepted is not None
-        found = await clients.by_principal(credentials.accepted.principal)
-        return found[0] if len(found) == 1 else None
 
     async def verify(self, credentials: Ticket, client: Client) -> ClientMatch:
         assert credentials.accepted is not None

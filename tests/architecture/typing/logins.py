@@ -3,7 +3,7 @@
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -19,7 +19,6 @@ from greatseal.api.identity import (
     ChangeRefused,
     Completed,
     Continue,
-    CredentialStore,
     Denied,
     FactorRequired,
     LoggedIn,
@@ -72,23 +71,22 @@ class PamAuthenticator(Authenticator[Password]):
 
 
 class OtpAuthenticator(Authenticator[PasswordAndCode]):
-    """The password is another authenticator's to prove, within the same attempt; the code's step is used once."""
+    """The password is another authenticator's to prove, within the same attempt; ``use`` takes a code of the subject, once."""
 
     name = "otp"
     credential = PasswordAndCode
 
-    def __init__(self, store: CredentialStore) -> None:
-        self.store = store
+    def __init__(self, use: Callable[[str, Secret], Awaitable[bool]]) -> None:
+        self.use = use
 
     async def attempt(self, credential: PasswordAndCode, context: LoginContext) -> Attempted:
         password = Password(username=credential.username, password=credential.password)
         first = await context.password(password)
         if not isinstance(first, Authenticated):
             return first
-        for stored in await self.store.list(first.subject, "otp"):
-            if await self.store.use(first.subject, stored.id, stored.content, credential.code.value.encode()):
-                return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
-        raise Denied("wrong user name or password")
+        if not await self.use(first.subject, credential.code):
+            raise Denied("wrong user name or password")
+        return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
 
 
 class SpnegoAuthenticator(Authenticator[NegotiateHeader]):
@@ -171,9 +169,10 @@ async def upstream_callback(login: Login, call: Call, upstream_id: str, claims: 
     return page(await login.complete(call, authenticated, return_to))
 
 
-async def upstream_logout(login: Login, upstream_id: str, claims: Mapping[str, str]) -> Reply:
-    """POST /backchannel/logout/{upstream_id}."""
-    await login.end_upstream(Upstream(id=upstream_id, subject=claims["sub"], session=claims.get("sid")))
+async def upstream_logout(login: Login, sessions: Sequence[str]) -> Reply:
+    """POST /backchannel/logout/{upstream_id}: the plugin noted the ids of ``LoggedIn.session`` that came of this upstream session."""
+    for id in sessions:
+        await login.end(id)
     return Reply.empty(200)
 
 

@@ -1,4 +1,4 @@
-"""A stranger's key store in one file: PEM files in a folder. And routes that make, activate, revoke and use keys of a ring in it."""
+"""A stranger's key store in one file: PEM files in a folder. And routes that make, revoke and use keys of a ring in it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,14 +107,8 @@ class Plugin:
             return Reply.json({"keys": keys, "active": active.info.kid if active else None})
 
         async def made(call: Call) -> Reply:
-            state = "pending" if call.query.get("pending") else "active"
-            signer = await ring().make("ec:P-256", store="folder", state=state)  # type: ignore[arg-type]  # one of the two
+            signer = await ring().make("ec:P-256", store="folder")
             return Reply.json({"kid": signer.info.kid, "spki": signer.info.spki.hex()}, status=201)
-
-        async def activated(call: Call) -> Reply:
-            if not await host.db.write(ring().activate, call.path["kid"]):
-                raise NotFound("there is no pending key of this kid")
-            return await listed(call)
 
         async def revoked(call: Call) -> Reply:
             await ring().revoke(call.path["kid"])
@@ -129,7 +123,6 @@ class Plugin:
         return [
             Route("GET", "/keys", listed),
             Route("POST", "/keys", made, content_types=()),
-            Route("POST", "/keys/{kid}/activate", activated, content_types=()),
             Route("DELETE", "/keys/{kid}", revoked),
             Route("POST", "/sign", signed, content_types=()),
         ]

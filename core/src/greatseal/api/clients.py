@@ -179,13 +179,6 @@ class Clients(Protocol):
     def secret(self, client: Client) -> Secret:
         """The secret of a client whose method has ``secret_form`` ``sealed``. Raises InvalidClient when it has none of that form."""
 
-    async def by_principal(self, principal: str) -> Sequence[Client]:
-        """Planned, for the feature client-auth-kerberos: clients of a principal, those that name it exactly, else those whose pattern
-        matches."""
-
-    async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
-        """Planned, for the feature spiffe: clients bound to a SPIFFE ID."""
-
 
 class ClientAuthMethod(ABC, Generic[C]):
     """One value of ``token_endpoint_auth_method``. ``C`` is what it reads from a request."""

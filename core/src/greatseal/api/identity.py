@@ -8,7 +8,7 @@ provider) makes an :class:`Authenticated` and starts at ``complete``.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ K_contra = TypeVar("K_contra", bound=Credential, contravariant=True)
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity at another provider that proved the person; its logout ends the session."""
+    """The identity at another provider that proved the person; kept with the session."""
 
     id: str
     subject: str
@@ -148,12 +148,11 @@ class Authenticator(ABC, Generic[K]):
 
 
 class LoginOption(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to sign in besides the password form: a button that leads to ``url``, or that the script named ``script`` drives."""
+    """A way to sign in besides the password form: a button that leads to ``url``."""
 
     id: str
     display_name: str
     url: str
-    kind: Literal["link", "passkey", "negotiate"] = "link"
     source: str = "config"
     """Where a provider was found: ``config``, or the name of the directory."""
 
@@ -186,46 +185,6 @@ class PasswordChanger(ABC):
     @abstractmethod
     async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:
         """Prove the old password again and set the new one. Raises :class:`Denied` when the old one is wrong."""
-
-
-class StoredCredential(msgspec.Struct, frozen=True, kw_only=True):
-    """A credential that a person registered. ``content`` belongs to the plugin of its ``kind``; moments are microseconds."""
-
-    id: str
-    kind: Literal["otp", "passkey"]
-    label: str
-    content: bytes
-    created_at: int | None = None
-    last_used_at: int | None = None
-
-
-class CredentialStore(ABC):
-    """Where OTP secrets and passkeys of some users live: local tables, or the directory that is the users' home.
-
-    Every method raises DirectoryUnavailable when the home cannot be reached. ``subject`` is canonical.
-    """
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    async def is_home_of(self, subject: str) -> bool:
-        """Whether this store holds the credentials of the user. The first store that says so is used; the local one says it last."""
-
-    @abstractmethod
-    async def list(self, subject: str, kind: Literal["otp", "passkey"]) -> Sequence[StoredCredential]:
-        """The user's credentials, oldest first."""
-
-    @abstractmethod
-    async def add(self, subject: str, credential: StoredCredential) -> None:
-        """Store a new one."""
-
-    @abstractmethod
-    async def remove(self, subject: str, id: str) -> bool:
-        """Delete; False when the user has none of that id."""
-
-    @abstractmethod
-    async def use(self, subject: str, id: str, before: bytes, after: bytes) -> bool:
-        """Replace the content after a successful use (OTP step, signature counter); False when it is not ``before`` any more: a replay."""
 
 
 # ---- Sessions
@@ -314,14 +273,6 @@ class Login(Protocol):
 
     async def end(self, session_id: str) -> bool:
         """End a session, with logout notifications; False when there is none. Effective when this returns."""
-
-    async def end_upstream(self, upstream: Upstream) -> int:
-        """Planned, for the feature federation: end the sessions that came through an upstream identity.
-
-        Those of its ``session`` when that is set, else all of its ``subject``.
-
-        With their refresh families that lack offline_access. How many there were.
-        """
 
 
 # ---- Kerberos

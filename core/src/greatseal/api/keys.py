@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from greatseal.api.store import Tx
 
-KeyState = Literal["pending", "active", "retained", "revoked"]
+KeyState = Literal["active", "retained", "revoked"]
 HashAlg = Literal["sha256", "sha384", "sha512"]
 _STORED = re.compile(r"([A-Za-z][A-Za-z0-9-]+):(.+)", re.DOTALL)
 
@@ -78,28 +78,12 @@ class KeyRing(Protocol):
         """The key that signs now; None before the first active one and after a revocation."""
 
     def all(self) -> tuple[Signer, ...]:
-        """Every key that is not revoked, newest first; pending ones too, since they are published before they sign."""
+        """Every key that is not revoked, newest first."""
 
-    async def make(
-        self,
-        algorithm: str,
-        *,
-        store: str | None = None,
-        state: Literal["active", "pending"] = "active",
-        also: WithKey | None = None,
-    ) -> Signer:
+    async def make(self, algorithm: str, *, store: str | None = None, also: WithKey | None = None) -> Signer:
         """Make a key in the key store of that name, or sealed in the database. ``also`` runs in the transaction that records it.
 
-        An active one signs from now on and the one before is retained; a pending one waits for :meth:`activate`. Raises ValueError for an
-        unknown key type or store, and what the store raises.
-        """
-
-    def activate(self, tx: Tx, kid: str) -> bool:
-        """Planned, for the feature spiffe: let a pending key sign, and retain the active one.
-
-        False when this ring has no pending key of that kid.
-
-        :attr:`active` is the new one when the caller of ``write`` resumes, on a ring that was told of the key.
+        It signs from now on and the one before is retained. Raises ValueError for an unknown key type or store, and what the store raises.
         """
 
     async def revoke(self, kid: str, *, also: WithKey | None = None) -> bool:

@@ -14,7 +14,7 @@ from greatseal.api.components import Component, contract_of
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.directory import Directory, DirectoryUnavailable
 from greatseal.api.http import AuthScheme, ClientTrust
-from greatseal.api.identity import Authenticator, CredentialStore, LoginOptions, PasswordChanger
+from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
 from greatseal.api.keys import KeyStore
 from greatseal.api.log import LogBackend
@@ -48,7 +48,6 @@ POINTS = (
     Point("authenticators", Authenticator, lambda one: one.name),
     Point("login_options", LoginOptions, lambda one: one.name, seconds=3.0),
     Point("password_changers", PasswordChanger, lambda one: one.name),
-    Point("credential_stores", CredentialStore, lambda one: one.name, failure=DirectoryUnavailable),
     Point("directories", Directory, lambda one: one.name, failure=DirectoryUnavailable),
     Point("claims", ClaimsProvider, lambda one: one.name),
     Point("client_auth_methods", ClientAuthMethod, lambda one: one.method),

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
 import msgspec
 import structlog
@@ -34,7 +33,6 @@ _Held = SoftwareSigner | Recorded
 _LIVE = select(key).where(key.c.state != "revoked").order_by(key.c.created_at.desc(), key.c.kid)
 _ACTIVE = select(key.c.kid).where(key.c.purpose == param("purpose"), key.c.state == "active")
 _OF_PURPOSE = select(key).where(key.c.kid == param("kid"), key.c.purpose == param("purpose"))
-_PENDING = select(key.c.kid).where(key.c.kid == param("kid"), key.c.purpose == param("purpose"), key.c.state == "pending")
 _TO_DESTROY = select(key.c.kid, key.c.store).where(key.c.state == "revoked", key.c.store.is_not(None))
 _TABLE, _FIELD = key.name, key.c.private.name
 
@@ -107,16 +105,6 @@ class KeyRings:
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = asyncio.get_running_loop().create_task(self._catch_up_logged())
 
-    def switch(self, purpose: str, kid: str) -> None:
-        """What :meth:`PurposeRing.activate` committed, in the snapshot at once; it is read again soon after."""
-
-        def now(info: KeyInfo) -> KeyInfo:
-            if info.kid == kid:
-                return msgspec.structs.replace(info, state="active")
-            return msgspec.structs.replace(info, state="retained") if info.state == "active" else info
-
-        self._signers = MappingProxyType({**self._signers, purpose: tuple(one.with_info(now(one.info)) for one in self.signers(purpose))})
-
     async def destroy_revoked(self) -> None:
         """Destroy the revoked keys that are still in key stores; those of a store that cannot be reached are left for the next start."""
         for row in await self.db.read(_to_destroy):
@@ -182,14 +170,7 @@ class PurposeRing:
         """Every key that is not revoked, newest first."""
         return self._rings.signers(self.purpose)
 
-    async def make(
-        self,
-        algorithm: str,
-        *,
-        store: str | None = None,
-        state: Literal["active", "pending"] = "active",
-        also: WithKey | None = None,
-    ) -> _Held:
+    async def make(self, algorithm: str, *, store: str | None = None, also: WithKey | None = None) -> _Held:
         """See :meth:`greatseal.api.keys.KeyRing.make`."""
         rings = self._rings
         if algorithm not in KEY_TYPES:
@@ -201,20 +182,10 @@ class PurposeRing:
         else:
             made = (await rings.stores.make(store, self.purpose, algorithm)).info
             sealed = None
-        info = msgspec.structs.replace(made, purpose=self.purpose, state=state, created_at=rings.clock.now(), store=store)
+        info = msgspec.structs.replace(made, purpose=self.purpose, state="active", created_at=rings.clock.now(), store=store)
         await rings.db.write(_record, info, sealed, also)
         await rings.load()
         return next(signer for signer in self.all() if signer.info.kid == info.kid)
-
-    def activate(self, tx: Tx, kid: str) -> bool:
-        """See :meth:`greatseal.api.keys.KeyRing.activate`."""
-        if tx.one(_PENDING, kid=kid, purpose=self.purpose) is None:
-            return False
-        _retain_active(tx, self.purpose)
-        active: KeyState = "active"
-        tx.put(KEYS, kid, state=active)
-        tx.after_commit(lambda: self._rings.switch(self.purpose, kid))
-        return True
 
     async def revoke(self, kid: str, *, also: WithKey | None = None) -> bool:
         """See :meth:`greatseal.api.keys.KeyRing.revoke`. Of a key in a store that cannot be reached now, the next start destroys it."""
@@ -244,8 +215,7 @@ def _live_keys(tx: Tx) -> list[Row]:
 
 
 def _record(tx: Tx, info: KeyInfo, sealed: bytes | None, also: WithKey | None) -> None:
-    if info.state == "active":
-        _retain_active(tx, info.purpose)
+    _retain_active(tx, info.purpose)
     record = msgspec.structs.asdict(info)
     tx.put(KEYS, record.pop("kid"), **record, private=sealed)
     if also is not None:

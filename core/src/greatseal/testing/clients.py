@@ -4,7 +4,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -271,16 +270,6 @@ class FakeClients:
         if client.secret is None or client.secret.form != "sealed" or client.client_id not in self.secrets:
             raise InvalidClient(UNKNOWN)
         return Secret(self.secrets[client.client_id])
-
-    async def by_principal(self, principal: str) -> Sequence[Client]:
-        """As the contract says; in a pattern, ``*`` is any text."""
-        exact = [client for client in self.clients.values() if client.kerberos_principal == principal]
-        patterns = [(client.kerberos_principal_pattern, client) for client in self.clients.values()]
-        return exact or [client for pattern, client in patterns if pattern and fnmatchcase(principal, pattern)]
-
-    async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
-        """As the contract says."""
-        return [client for client in self.clients.values() if client.spiffe_id == spiffe_id]
 
     def _check(self, registration: Registration) -> None:
         client = registration.client

@@ -28,7 +28,6 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
     SessionView,
-    Upstream,
 )
 from greatseal.testing.calls import FakeCall
 
@@ -293,13 +292,3 @@ class FakeLogin:
     async def end(self, session_id: str) -> bool:
         """As the contract says."""
         return self.sessions.pop(session_id, None) is not None
-
-    async def end_upstream(self, upstream: Upstream) -> int:
-        """As the contract says."""
-        over = [name for name, session in self.sessions.items() if session.upstream and _is_of(session.upstream, upstream)]
-        return sum([await self.end(name) for name in over])
-
-
-def _is_of(one: Upstream, wanted: Upstream) -> bool:
-    same = one.id == wanted.id and one.subject == wanted.subject
-    return same and wanted.session in {None, one.session}

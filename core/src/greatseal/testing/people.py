@@ -194,10 +194,7 @@ class _Options(_Part, LoginOptions):
     async def options(self, context: LoginContext) -> Sequence[LoginOption]:
         if self.people.down:
             raise RuntimeError("no options now")
-        return [
-            LoginOption(id="other", display_name="Other place", url="/auth/external/other"),
-            LoginOption(id="key", display_name="Passkey", url="#", kind="passkey"),
-        ]
+        return [LoginOption(id="other", display_name="Other place", url="/auth/external/other")]
 
     async def hint(self, username: str) -> str | None:
         return "other" if username == "olga" else None

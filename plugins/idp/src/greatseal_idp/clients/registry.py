@@ -1,14 +1,12 @@
 """The client registry (service ``CLIENTS``): rows of ``idp_client``, from a cache, and the clients of every resolver."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import orjson
-from sqlalchemy import Select, select, tuple_
+from sqlalchemy import select, tuple_
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import Client, ClientResolver, ProvenRequest, Registered, Registration, StoredSecret
@@ -38,21 +36,8 @@ _LISTED = (
     .order_by(t.client.c.created_at, t.client.c.client_id)
     .limit(param("wanted"))
 )
-_PRINCIPALS, _PATTERNS, _SPIFFE_IDS = (
-    select(column.label("name"), t.client.c.client_id).where(column.is_not(None)).order_by(column, t.client.c.client_id)
-    for column in (t.client.c.kerberos_principal, t.client.c.kerberos_principal_pattern, t.client.c.spiffe_id)
-)
-
 Ends = Callable[[Tx, str], object]
 """What ends with a client, in the transaction of its deletion."""
-
-
-class _Bindings(msgspec.Struct, frozen=True):
-    """The ids of clients by what they are bound to."""
-
-    principals: Mapping[str, Sequence[str]]
-    patterns: tuple[tuple[re.Pattern[str], str], ...]
-    spiffe_ids: Mapping[str, Sequence[str]]
 
 
 class Registry:
@@ -67,7 +52,6 @@ class Registry:
         self._rules = Rules(host, self.fields, proofs, extensions)
         self._registered = lru_cache(ROWS)(lambda row: self._completed(_client_of(row)))
         self._cache = host.changes.cache(t.CLIENT.name, self._load)
-        self._bindings = host.changes.snapshot([t.CLIENT.name], _load_bindings)
         self._authentication = ClientAuthentication(host, self)
         self.secrets = ClientSecrets(host)
 
@@ -90,22 +74,6 @@ class Registry:
     def secret(self, client: Client) -> Secret:
         """See :meth:`greatseal.api.clients.Clients.secret`."""
         return self.secrets.open(client)
-
-    async def by_principal(self, principal: str) -> Sequence[Client]:
-        """See :meth:`greatseal.api.clients.Clients.by_principal`. A principal with an empty component has none."""
-        name, at, realm = principal.rpartition("@")
-        if not at or not realm or not all(name.split("/")):
-            return ()
-        bindings = await self._bindings.get()
-        if exact := bindings.principals.get(principal):
-            return tuple(client for client in await self._each(exact) if client.kerberos_principal == principal)
-        found = await self._each([client_id for pattern, client_id in bindings.patterns if pattern.fullmatch(principal)])
-        return tuple(client for client in found if (glob := client.kerberos_principal_pattern) and _pattern(glob).fullmatch(principal))
-
-    async def by_spiffe_id(self, spiffe_id: str) -> Sequence[Client]:
-        """See :meth:`greatseal.api.clients.Clients.by_spiffe_id`."""
-        found = await self._each((await self._bindings.get()).spiffe_ids.get(spiffe_id, ()))
-        return tuple(client for client in found if client.spiffe_id == spiffe_id)
 
     async def listed(self, after: tuple[int, str], wanted: int) -> list[Client]:
         """At most ``wanted`` registered clients, oldest first, that come after a moment of creation and a client id."""
@@ -166,11 +134,6 @@ class Registry:
     async def _read(self, client_id: str) -> Client | None:
         return await self._cache.get(client_id)
 
-    async def _each(self, client_ids: Sequence[str]) -> list[Client]:
-        """The clients as they are now: one may have changed since the bindings were read."""
-        found = [await self._read(client_id) for client_id in client_ids]
-        return [client for client in found if client is not None]
-
     async def _with_secret(self, client: Client, registration: Registration) -> tuple[Client, Secret | None]:
         """The record with the secret as it is stored, and the secret that the answer shows."""
         form = self._rules.method(client.token_endpoint_auth_method).secret_form
@@ -190,24 +153,6 @@ def _load_raw(tx: Tx, client_id: str) -> Client | None:
 @scan
 def _listed(tx: Tx, after: tuple[int, str], wanted: int) -> list[Client]:
     return [_client_of(row) for row in tx.all(_LISTED, moment=after[0], last=after[1], wanted=wanted)]
-
-
-@scan
-def _load_bindings(tx: Tx) -> _Bindings:
-    patterns = [(_pattern(glob), client_id) for glob, ids in _bound(tx, _PATTERNS).items() for client_id in ids]
-    return _Bindings(MappingProxyType(_bound(tx, _PRINCIPALS)), tuple(patterns), MappingProxyType(_bound(tx, _SPIFFE_IDS)))
-
-
-def _bound(tx: Tx, statement: Select[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for row in tx.all(statement):
-        found.setdefault(row.name, []).append(row.client_id)
-    return found
-
-
-def _pattern(glob: str) -> re.Pattern[str]:
-    """``*`` is any run of characters other than ``@``, an empty one too; all else is literal."""
-    return re.compile("[^@]*".join(map(re.escape, glob.split("*"))))
 
 
 def _store(tx: Tx, before: Client | None, client: Client, event: AuditEvent) -> bool:

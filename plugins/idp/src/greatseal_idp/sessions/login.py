@@ -33,7 +33,6 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
     SessionView,
-    Upstream,
 )
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import Problem
@@ -169,10 +168,6 @@ class LoginImpl:
             return self._store.end(tx, session_id, event_type=event_type, by=by) is not None
 
         return await self._host.db.write(end)
-
-    async def end_upstream(self, upstream: Upstream) -> int:
-        # A look through all sessions, in which no writer waits; then each ends for itself.
-        return sum([await self.end(id) for id in await self._host.db.read(self._store.of_upstream, upstream)])
 
     def return_to(self, asked: str | None) -> str:
         """``asked`` when it is a path of this origin, else the default."""

@@ -5,11 +5,11 @@ from greatseal.host import Host
 
 
 async def link_options(host: Host, context: LoginContext) -> list[LoginOption]:
-    """Those that are a link, of every provider in order; one that fails is logged and must not hide the others."""
+    """Those of every provider in order; one that fails is logged and must not hide the others."""
     found: list[LoginOption] = []
     for options in host.components(LoginOptions).values():
         try:
-            found += [option for option in await options.options(context) if option.kind == "link"]
+            found += await options.options(context)
         except Exception as error:
             host.log.warning("login options are left out", options=options.name, exc_info=error)
     return found

@@ -31,7 +31,6 @@ SWEEP = 500
 BY_ID = select(t.session).where(t.session.c.id == param("id"))
 BY_DIGEST = select(t.session.c.id).where(t.session.c.digest == param("digest"))
 EXPIRED = select(t.session.c.id).where(t.session.c.expires_at <= param("now")).order_by(t.session.c.expires_at).limit(SWEEP)
-WITH_UPSTREAM = select(t.session.c.id, t.session.c.upstream).where(t.session.c.upstream.is_not(None))
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,12 +151,6 @@ class SessionStore:
             tx.audit(AuditEvent(event_type=event_type, service="idp", sub=session.view.subject, principal=by, detail=f"sid={id}"))
         return session
 
-    @scan
-    def of_upstream(self, tx: Tx, upstream: Upstream) -> list[str]:
-        """The ids of the sessions that came through an upstream identity."""
-        rows = [(row.id, msgspec.json.decode(row.upstream, type=Upstream)) for row in tx.all(WITH_UPSTREAM)]
-        return [id for id, found in rows if _matches(found, upstream)]
-
     async def sweep(self) -> None:
         """Remove sessions whose time is over."""
         while await self._host.db.write(self._sweep_some) == SWEEP:
@@ -250,12 +243,6 @@ def _of(row: Row) -> StoredSession:
         signed_in_at=row.created_at,
     )
     return StoredSession(view=view, digest=row.digest, clients=tuple(msgspec.json.decode(row.clients)), last_seen_at=row.last_seen_at)
-
-
-def _matches(found: Upstream, wanted: Upstream) -> bool:
-    if found.id != wanted.id:
-        return False
-    return found.session == wanted.session if wanted.session is not None else found.subject == wanted.subject
 
 
 def _encode(value: Sequence[str] | Upstream) -> str:
