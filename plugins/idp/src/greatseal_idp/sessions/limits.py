@@ -1,7 +1,7 @@
 """How often somebody may try to sign in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -34,23 +34,21 @@ class LoginLimits:
         await self._count("auth-address", source_of(remote), self._of_address, f"address={remote}")
 
     @asynccontextmanager
-    async def user(self, key: str, *, known: bool, code: bool = False) -> AsyncIterator[Callable[[], None]]:
+    async def user(self, key: str, *, known: bool) -> AsyncIterator[Callable[[], None]]:
         """One attempt for a user name, from a place that is ``known`` to be theirs or not. Raises RateLimited.
 
         It counts as a failure unless the function that it gives is called, or nobody could tell. Attempts of one kind take turns: parallel
-        guesses are counted like others, and parallel sign-ins of one person all succeed. Attempts with a ``code`` are counted apart as
-        well: who has the password makes no room for more guesses of the code by signing in without it.
+        guesses are counted like others, and parallel sign-ins of one person all succeed. A success takes back nothing but itself: neither
+        who has the password and guesses the code, nor who has an account of that name in another realm, makes room for more guesses.
         """
-        password = "auth-user-known" if known else "auth-user"
-        buckets = (f"{password}-code", password) if code else (password,)
-        turn = self._turns.setdefault((password, key), asyncio.Lock())
+        bucket = "auth-user-known" if known else "auth-user"
+        turn = self._turns.setdefault((bucket, key), asyncio.Lock())
         async with turn:
-            for bucket in buckets:
-                await self._count(bucket, key, FAILURES_OF_USER, "failures of one user name")
+            await self._count(bucket, key, FAILURES_OF_USER, "failures of one user name")
             try:
-                yield lambda: self._each(buckets, key, self._host.limits.reset)
+                yield lambda: self._host.limits.undo(bucket, key)
             except Unavailable:
-                self._each(buckets, key, self._host.limits.undo)
+                self._host.limits.undo(bucket, key)
                 raise
 
     async def hint(self, remote: str) -> None:
@@ -64,11 +62,6 @@ class LoginLimits:
     async def consent(self, session_id: str) -> None:
         """Count a request that is stored for the consent of a session. Raises RateLimited."""
         await self._count("auth-consent", session_id, REQUESTS * self._of_address, f"sid={session_id}")
-
-    @staticmethod
-    def _each(buckets: Iterable[str], key: str, change: Callable[[str, str], None]) -> None:
-        for bucket in buckets:
-            change(bucket, key)
 
     async def _count(self, bucket: str, key: str, limit: int, detail: str) -> None:
         wait = self._host.limits.hit(bucket, key, limit, WINDOW)

@@ -98,7 +98,7 @@ class LoginImpl:
                 raise ValueError("the password of another user was asked for than of the one whose attempt is counted")
             return await self._ask(asked, context)
 
-        async with self._told(credential.username, call.remote), self.limits.user(key, known=known, code=code) as succeeded:
+        async with self._told(credential.username, call.remote), self.limits.user(key, known=known) as succeeded:
             attempted = await self._ask(credential, msgspec.structs.replace(context, ask=password) if code else context)
             if isinstance(attempted, NotMine):
                 await spend_time(self._host.blocking, credential.password)
