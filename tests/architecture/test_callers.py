@@ -24,7 +24,7 @@ PLANNED = {"selectors", "log_backends", "operations"}
 """Hooks for features to come."""
 PLANNED_METHODS = {"Resolver.caa", "Resolver.txt"}
 """Of services that are there, for features to come. This may only become less."""
-FOR_OTHERS = {"Call.http", "Families.revoke_of", "Metrics.counter"}
+FOR_OTHERS = {"Call.http"}
 """What plugins of others have, although nothing that is shipped calls it. This may only become less."""
 
 

@@ -51,6 +51,19 @@ async def test_a_failed_login_is_told_to_the_operator_without_names_nobody_knows
     assert (unknown.sub, unknown.detail) == (None, "unknown user address=127.0.0.1")
 
 
+async def test_sign_ins_are_counted_by_their_outcome(open_idp):
+    idp = await open_idp(admin={"listen": "127.0.0.1:0"})
+    for password in ("wonderland", "wrong", "wrong too"):
+        await idp.login("alice", password)
+
+    async with idp.http.get(f"http://{idp.service.addresses['admin']}/metrics") as answer:
+        counted = [line for line in (await answer.text()).splitlines() if line.startswith("greatseal_idp_sign_ins_total")]
+    assert counted == [
+        'greatseal_idp_sign_ins_total{outcome="failure"} 2.0',
+        'greatseal_idp_sign_ins_total{outcome="success"} 1.0',
+    ]
+
+
 @pytest.mark.parametrize(
     ("state", "says"),
     [

@@ -93,6 +93,28 @@ async def test_s028_idp_113_a_refresh_token_of_a_revoked_family_is_refused(admin
     assert (await admin.desk.get("/userinfo", headers=bearer)).status == 401
 
 
+async def test_all_families_of_a_person_are_revoked_or_those_at_one_client(admin):
+    made = [await admin.family(subject=sub, client_id=client) for sub in ("b@X", "c@X") for client in ("c1", "c2")]
+
+    assert (await admin.delete("refresh-families?sub=b@X&client_id=c2")).status == 204
+    assert set(await ids(admin)) == {made[0].id, made[2].id, made[3].id}
+    assert (await admin.delete("refresh-families?sub=c@X")).status == 204
+    assert await ids(admin) == [made[0].id]
+    earlier, later = await admin.desk.events("refresh_families_revoked")
+    assert (earlier.sub, earlier.client_id, earlier.principal) == ("b@X", "c2", "alice@LOCALHOST")
+    assert (later.sub, later.client_id, later.principal) == ("c@X", None, "alice@LOCALHOST")
+
+
+@pytest.mark.parametrize("query", ["", "?sub=", "?client_id=c1", "?sub=b@X&client=c1", "?sub=b@X&sub=c@X", "?sub=%00"])
+async def test_whose_families_are_revoked_must_be_said(admin, query):
+    await admin.family(subject="b@X", client_id="c2")
+
+    answer = await admin.delete(f"refresh-families{query}")
+
+    assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+    assert len(await ids(admin)) == 1
+
+
 @pytest.mark.parametrize("id", ["unknown", "00000000-0000-4000-8000-000000000000", "'%20OR%201=1--", "%2e%2e%2fclients"])
 async def test_idp_361_a_family_that_is_not_there_is_404(admin, id):
     await admin.family()

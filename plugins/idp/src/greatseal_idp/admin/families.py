@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, select, tuple_
 
+from greatseal.api.audit import AuditEvent
 from greatseal.api.http import Call, Permission, Reply, Route
 from greatseal.api.lists import LARGEST, Page, filter_of, listed, moment_key, page_of
 from greatseal.api.moments import seconds
-from greatseal.api.problems import NotFound
+from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -19,7 +20,7 @@ from greatseal_idp.token.families import FamiliesImpl
 
 PATH = "/api/admin/refresh-families"
 COLUMNS = {"sub": family.c.subject, "client_id": family.c.client_id}
-"""What the list may be filtered by."""
+"""What the list may be filtered by, and whose families may be ended."""
 
 
 class FamiliesAdmin:
@@ -33,6 +34,7 @@ class FamiliesAdmin:
         """Every route."""
         return [
             Route("GET", PATH, self.listed, auth=Permission("users:read"), summary="Refresh token families that are alive, newest first"),
+            Route("DELETE", PATH, self.revoke_of, auth=Permission("users:write"), summary="Revoke all families of a person"),
             Route("DELETE", f"{PATH}/{{family_id}}", self.revoke, auth=Permission("users:write"), summary="Revoke all tokens of a family"),
         ]
 
@@ -47,11 +49,26 @@ class FamiliesAdmin:
             raise NotFound("there is no live family of this id")
         return Reply.empty()
 
+    async def revoke_of(self, call: Call) -> Reply:
+        subject, client_id = (filter_of(call, name) for name in COLUMNS)
+        if subject is None or not call.query.keys() <= COLUMNS.keys():
+            raise BadRequest("expected the query parameter sub, and client_id to end those at one client alone")
+        event = AuditEvent(
+            event_type="refresh_families_revoked", service="idp", sub=subject, client_id=client_id, principal=call.caller.subject
+        )
+        await self._host.db.write(_revoke_of, self._families, event)
+        return Reply.empty()
+
 
 def _revoke(tx: Tx, families: FamiliesImpl, family_id: str, by: str) -> bool:
     if tx.one(_LIVE, family_id=family_id, moment=tx.now) is None:
         return False
     return families.revoke(tx, family_id, event_type="refresh_family_revoked", by=by)
+
+
+def _revoke_of(tx: Tx, families: FamiliesImpl, event: AuditEvent) -> None:
+    families.revoke_of(tx, subject=event.sub, client_id=event.client_id)
+    tx.audit(event)
 
 
 _IS_LIVE = (family.c.revoked_at.is_(None), ~IS_OVER, family.c.idle_expires_at > param("moment"), family.c.expires_at > param("moment"))

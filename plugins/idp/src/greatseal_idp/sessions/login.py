@@ -69,6 +69,7 @@ class LoginImpl:
         self._default = default_return_to(host.issuer)
         self.limits = limits
         self.places = Places(host)
+        self._sign_ins = host.metrics.counter("greatseal_idp_sign_ins_total", "Sign-ins of people.", ("outcome",))
         self._under_way: set[int] = set()
         """The ids of the calls whose attempt runs: one inside another would wait for itself."""
         self._arrived: dict[int, SessionView] = {}
@@ -102,7 +103,7 @@ class LoginImpl:
             attempted = await self._ask(credential, msgspec.structs.replace(context, ask=password) if code else context)
             if isinstance(attempted, NotMine):
                 await spend_time(self._host.blocking, credential.password)
-                await self._host.audit_log(failure(call.remote, "unknown user"))
+                await self._failed(call.remote, "unknown user")
             else:
                 succeeded()
             return attempted
@@ -113,12 +114,12 @@ class LoginImpl:
         except Problem as problem:
             problem.headers.update(authenticated.headers)
             if isinstance(problem, AccessDenied | Denied):
-                await self._host.audit_log(failure(call.remote, problem.cause or problem.detail, sub=authenticated.subject))
+                await self._failed(call.remote, problem.cause or problem.detail, sub=authenticated.subject)
             raise
 
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
         if expired.changer is None or expired.changer not in self._host.components(PasswordChanger):
-            await self._host.audit_log(failure(call.remote, "password expired", sub=f"{expired.username}@{expired.realm}"))
+            await self._failed(call.remote, "password expired", sub=f"{expired.username}@{expired.realm}")
             raise AccountRefused("the password of this account has expired")
         next_ = self.return_to(return_to)
         ticket = ExpiredTicket(username=expired.username, realm=expired.realm, changer=expired.changer, return_to=next_)
@@ -193,8 +194,15 @@ class LoginImpl:
         try:
             yield
         except Denied as denied:
-            await self._host.audit_log(failure(remote, "wrong credential", sub=username))
+            await self._failed(remote, "wrong credential", sub=username)
             raise Denied(WRONG, cause=denied.detail, headers=denied.headers) from None
+
+    async def _failed(self, remote: str, reason: str, *, sub: str | None = None) -> None:
+        """Count and audit a sign-in. A name that nobody knows is not written: it may be a password in the wrong field."""
+        self._sign_ins.add(1, "failure")
+        shown = sub if sub is None else "".join(c if c.isprintable() else "?" for c in sub[:256])
+        detail = f"{reason} address={remote}"
+        await self._host.audit_log(AuditEvent(event_type="login_failure", service="idp", outcome="failure", sub=shown, detail=detail))
 
     async def _complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
         user = await self._directories.user(authenticated.subject)
@@ -214,6 +222,7 @@ class LoginImpl:
         for _, check in sorted(self._host.components(GrantCheck).items()):
             await check.check(question)
         stored = await self._host.db.write(self._begin, new)
+        self._sign_ins.add(1, "success")
         browser = await self.places.remembered(call, key_of(new.username))
         headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)
         return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
@@ -245,9 +254,3 @@ class LoginImpl:
         self.places.note(tx, key_of(new.username), new.remote)
         tx.audit(AuditEvent(event_type="login_success", service="idp", sub=new.subject))
         return stored
-
-
-def failure(remote: str, reason: str, *, sub: str | None = None) -> AuditEvent:
-    """The event of a sign-in that failed. A name that nobody knows is not written: it may be a password in the wrong field."""
-    shown = sub if sub is None else "".join(c if c.isprintable() else "?" for c in sub[:256])
-    return AuditEvent(event_type="login_failure", service="idp", outcome="failure", sub=shown, detail=f"{reason} address={remote}")
