@@ -19,7 +19,6 @@ from sphinx.application import Sphinx
 import greatseal.api
 from greatseal import hookspecs
 from greatseal.api import declarations
-from greatseal.audit import EVENTS
 from greatseal.kernel.config import field_docs
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.known import known
@@ -145,10 +144,7 @@ def routes(kernel: Kernel) -> str:
 
 def events(kernel: Kernel) -> str:
     """Every audit event type."""
-    rows = [
-        [f"`{one.name}`", one.service, _markdown(one.summary)]
-        for one in [*EVENTS, *(one for name in kernel.order for one in kernel.hooks.collect(name, "audit_events"))]
-    ]
+    rows = [[f"`{one.name}`", one.service, _markdown(one.summary)] for one in kernel.audit_events]
     where = (
         "All are in the table `core_audit`. `greatseal ctl audit` lists those of the service `idp`, the identity provider; "
         "those of `ca` and of `core`, the kernel, are in the table alone."

@@ -76,7 +76,7 @@ def permissions() -> "Sequence[PermissionName]":
 
 @hookspec
 def audit_events() -> "Sequence[EventType]":
-    """The audit event types that the plugin writes, for the reference; writing an undeclared one fails in tests."""
+    """The audit event types that the plugin writes, for the reference and ``host.audit_events()``. Writing another fails in tests."""
 
 
 @hookspec

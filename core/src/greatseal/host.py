@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
-from greatseal.api.declarations import PermissionName
+from greatseal.api.declarations import EventType, PermissionName
 from greatseal.api.keys import BlockedKeys, Keys
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Database, Tx
@@ -314,6 +314,9 @@ class Host(Protocol):
 
     def permissions(self) -> Sequence[PermissionName]:
         """The permissions that enabled plugins declare. Complete from the hook ``verify`` on."""
+
+    def audit_events(self) -> Sequence[EventType]:
+        """The audit event types of the kernel and of enabled plugins. Complete from the hook ``verify`` on."""
 
     def nodes(self) -> Sequence[NodeInfo]:
         """Every node that this one knows, itself too, by label; from memory."""

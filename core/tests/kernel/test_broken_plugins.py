@@ -13,7 +13,7 @@ from greatseal.kernel.registry import POINTS
 from greatseal.testing.distributions import install
 
 HOOKS = sorted(name for name, value in inspect.getmembers(hookspecs, inspect.isfunction) if value.__module__ == hookspecs.__name__)
-CALLED = [hook for hook in HOOKS if hook not in {"commands", "ctl", "audit_events"}]
+CALLED = [hook for hook in HOOKS if hook not in {"commands", "ctl"}]
 """Those that a start calls."""
 CLASSES = [point for point in POINTS if not issubclass(point.contract, msgspec.Struct) and point.hook != "issuance_observers"]
 CODE = """

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from greatseal import __version__
-from greatseal.api.declarations import Check, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.nodes import Peers
@@ -17,7 +17,7 @@ from greatseal.api.pages import Pages
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import PAGES, PEERS, ServiceKey
 from greatseal.api.store import operation_of
-from greatseal.audit import SCHEMA
+from greatseal.audit import EVENTS, SCHEMA
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
 from greatseal.db.database import Store
@@ -288,6 +288,7 @@ class Kernel:
             owned = [(feature, route) for feature, route in owned if route.listener != "admin"]
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
+        self.audit_events: list[EventType] = [*EVENTS, *(one for _, one in self._collect("audit_events", with_host=False))]
         # Who guards a route cannot be told while a plugin did not say.
         if self._unanswered.isdisjoint({"auth_schemes", "permissions"}):
             schemes = self.registry.of(AuthScheme)

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
-from greatseal.api.declarations import PermissionName
+from greatseal.api.declarations import EventType, PermissionName
 from greatseal.api.keys import Keys, Signer
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
@@ -99,6 +99,9 @@ class PluginHost:
 
     def permissions(self) -> Sequence[PermissionName]:
         return self._kernel.permissions
+
+    def audit_events(self) -> Sequence[EventType]:
+        return self._kernel.audit_events
 
     def nodes(self) -> Sequence[NodeInfo]:
         return [self._kernel.this_node()]

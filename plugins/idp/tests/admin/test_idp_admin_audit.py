@@ -88,16 +88,33 @@ async def test_the_list_can_be_cut_to_a_type_and_a_subject(admin):
     assert len(await listed(admin, "?sub=bob@X")) == 3
     assert len(await listed(admin, "?event_type=logout")) == 3
     assert len(await listed(admin, "?event_type=logout&sub=bob@X")) == 2
-    assert await listed(admin, "?event_type=unknown") == []
+    assert await listed(admin, "?event_type=code_replay&sub=bob@X") == []
+
+
+async def test_a_type_that_nobody_writes_is_refused_with_those_that_are_near(admin):
+    await write(admin, 1, event_type="of_a_plugin_that_was_removed")
+    expected = {
+        "login_failed": "did you mean 'login_failure'?",
+        "Logout": "did you mean 'logout'?",
+        "cert.issue": "expected one of backchannel_logout_out, client_created, ",
+        "xyzzy": "expected one of backchannel_logout_out, client_created, ",
+    }
+
+    for name, words in expected.items():
+        answer = await admin.get("audit", params={"event_type": name})
+        assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+        assert words in answer.json["error_description"]
+    assert len(await listed(admin, "?event_type=of_a_plugin_that_was_removed")) == 1
+    assert (await admin.get("audit", params={"outcome": "failed"})).status == 400
 
 
 @pytest.mark.parametrize("value", ["'", "' OR '1'='1", "1; DROP TABLE core_audit", '"', "%", "_", "\\"])
 async def test_s151_filters_are_values_and_never_statements(admin, value):
-    await write(admin, 1, sub=value)
+    await write(admin, 1, sub=value, event_type=value)
 
     for name in ("sub", "event_type"):
         answer = await admin.get("audit", params={name: value})
-        assert (answer.status, len(answer.json)) == (200, name == "sub")
+        assert (answer.status, [event[name] for event in answer.json]) == (200, [value])
     assert (await admin.get("audit", params={"offset": value})).status == 400
 
 
