@@ -8,7 +8,7 @@ import pytest
 from greatseal.api.declarations import Owns, Reads, Secret
 from greatseal.api.problems import StartProblem
 from greatseal.kernel.config import Binder, read_file
-from greatseal.kernel.settings import Server
+from greatseal.kernel.settings import Plugins, Server
 from greatseal.kernel.urls import base_and_issuer
 
 
@@ -114,6 +114,12 @@ def test_a_key_that_nobody_declares_is_told_what_it_is(document, problem):
     _, problems = bind(document, Owns("server", Server))
 
     assert problems == [problem]
+
+
+def test_who_would_take_a_plugin_out_of_a_set_is_told_how():
+    _, problems = bind({"plugins": {"disabled": ["dpop"]}}, Owns("plugins", Plugins))
+
+    assert problems == ["[plugins] disabled: unknown key; write the features to run in [plugins] enabled, without the set"]
 
 
 def test_names_of_the_reference_for_nested_tables_are_told_too():
