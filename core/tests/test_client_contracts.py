@@ -9,6 +9,7 @@ from greatseal.api.clients import (
     Client,
     ClientAuthMethod,
     ClientMatch,
+    ClientResolver,
     InvalidClient,
     InvalidClientMetadata,
     InvalidRedirectUri,
@@ -16,7 +17,7 @@ from greatseal.api.clients import (
     StoredSecret,
 )
 from greatseal.testing.calls import FakeCall
-from greatseal.testing.clients import ClientAuthMethodContract, FakeClients
+from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract, FakeClients
 
 PHRASE = "open sesame"
 STORED = StoredSecret(form="sha256", value=sha256(PHRASE.encode()).digest())
@@ -81,6 +82,56 @@ async def test_the_contract_notices_a_method_that_takes_what_others_send_and_bel
         await contract.test_wrong_credentials_are_refused_as_invalid_client()
     with pytest.raises(AssertionError, match="proved the client"):
         await contract.test_what_cannot_be_read_is_refused_and_no_error("an access token")
+
+
+# ---- Resolvers
+
+GUEST = Client(client_id="guest:1", token_endpoint_auth_method="none", source="guests")
+
+
+class Guests(ClientResolver):
+    name = "guests"
+    known = GUEST
+
+    async def resolve(self, client_id):
+        return self.known if client_id == GUEST.client_id else None
+
+
+class TestGuests(ClientResolverContract):
+    client_id = GUEST.client_id
+    unknown = ("guest:2", "guest:")
+
+    def resolver(self):
+        return Guests()
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        None,
+        {"client_id": GUEST.client_id},
+        msgspec.structs.replace(GUEST, client_id="guest:2"),
+        msgspec.structs.replace(GUEST, created_at=1),
+    ],
+)
+async def test_the_contract_notices_a_resolver_that_gives_another_client(known):
+    contract = TestGuests()
+    contract.resolver = type("Wrong", (Guests,), {"known": known})
+
+    with pytest.raises(AssertionError):
+        await contract.test_a_client_is_found_by_its_id_and_is_the_same_each_time()
+
+
+async def test_the_contract_notices_a_resolver_that_knows_everybody():
+    class Wrong(Guests):
+        async def resolve(self, client_id):
+            return msgspec.structs.replace(GUEST, client_id=client_id)
+
+    contract = TestGuests()
+    contract.resolver = Wrong
+
+    with pytest.raises(AssertionError):
+        await contract.test_an_id_of_another_kind_is_nobody_and_no_error()
 
 
 # ---- CLIENTS

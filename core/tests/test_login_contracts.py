@@ -1,11 +1,22 @@
 """The contracts of those who prove people, driven by the people of the testing kit; and the LOGIN of unit tests."""
 
+import msgspec
 import pytest
 
 from greatseal.api.declarations import Secret
-from greatseal.api.identity import AccountRefused, Authenticated, LoggedIn, NotMine, Password, PasswordAndCode, PasswordExpired
+from greatseal.api.identity import (
+    AccountRefused,
+    Authenticated,
+    LoggedIn,
+    LoginOption,
+    LoginOptions,
+    NotMine,
+    Password,
+    PasswordAndCode,
+    PasswordExpired,
+)
 from greatseal.testing.calls import FakeCall
-from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, FakeLogin, PasswordChangerContract
+from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, FakeLogin, LoginOptionsContract, PasswordChangerContract
 from greatseal.testing.people import Plugin
 
 
@@ -32,6 +43,62 @@ class TestDirectory(DirectoryContract):
 
     def directory(self):
         return Plugin().directories(None)[0]
+
+
+class TestOptions(LoginOptionsContract):
+    hinted = "olga"
+
+    def login_options(self):
+        return Plugin().login_options(None)[0]
+
+
+ELSEWHERE = LoginOption(id="other", display_name="Other place", url="/auth/external/other")
+
+
+@pytest.mark.parametrize(
+    ("options", "hints", "promise"),
+    [
+        (None, {}, "each_option_is_a_link_with_a_name_and_an_id_of_its_own"),
+        ([], {}, "each_option_is_a_link_with_a_name_and_an_id_of_its_own"),
+        ([ELSEWHERE, ELSEWHERE], {}, "each_option_is_a_link_with_a_name_and_an_id_of_its_own"),
+        ([msgspec.structs.replace(ELSEWHERE, url="javascript:x")], {}, "each_option_is_a_link_with_a_name_and_an_id_of_its_own"),
+        ([msgspec.structs.replace(ELSEWHERE, url="//evil.example")], {}, "each_option_is_a_link_with_a_name_and_an_id_of_its_own"),
+        ([ELSEWHERE], {}, "who_has_to_take_an_option_is_told_which_and_nobody_else"),
+        ([ELSEWHERE], {"olga": "gone"}, "who_has_to_take_an_option_is_told_which_and_nobody_else"),
+        ([ELSEWHERE], {"olga": "other", "nobody-of-that-name": "other"}, "who_has_to_take_an_option_is_told_which_and_nobody_else"),
+    ],
+)
+async def test_the_contract_notices_login_options_that_break_a_promise(options, hints, promise):
+    class Wrong(LoginOptions):
+        name = "wrong"
+
+        async def options(self, context):
+            return options
+
+        async def hint(self, username):
+            return hints.get(username)
+
+    contract = TestOptions()
+    contract.login_options = Wrong
+
+    with pytest.raises(AssertionError):
+        await getattr(contract, f"test_{promise}")()
+
+
+async def test_the_contract_notices_login_options_that_change():
+    names = iter("abc")
+
+    class Wrong(LoginOptions):
+        name = "wrong"
+
+        async def options(self, context):
+            return [msgspec.structs.replace(ELSEWHERE, id=next(names))]
+
+    contract = TestOptions()
+    contract.login_options = Wrong
+
+    with pytest.raises(AssertionError):
+        await contract.test_the_options_are_the_same_each_time()
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from greatseal.api.acme import AccountBinding, Binding, BindingRequest, Unauthor
 from greatseal.api.services import ACCOUNTS
 from greatseal.api.store import Refuse
 from greatseal.jose.acceptance import spki_sha256
+from greatseal.testing.acme import AccountBindingContract
+from greatseal.testing.store import open_test_database
 
 
 @pytest.fixture
@@ -188,6 +190,25 @@ class Voucher(AccountBinding):
         if request.value != {"word": "please"}:
             raise Refuse(Unauthorized("the voucher is not good"))
         return Binding(echo=request.value, profile_grants=("special",), kerberos_principal="alice@EXAMPLE.ORG")
+
+
+class TestVoucher(AccountBindingContract):
+    single_use = False
+    wrong = ("please",)
+
+    @pytest.fixture(autouse=True)
+    async def _store(self, tmp_path):
+        async with open_test_database(f"sqlite:///{tmp_path}/voucher.db") as self.store:
+            yield
+
+    def binding(self):
+        return Voucher()
+
+    def database(self):
+        return self.store
+
+    async def sent(self, request):
+        return {"word": "please"}
 
 
 async def test_ca_019_ca_020_a_binding_gives_grants_and_principal(start_service, tmp_path, monkeypatch):

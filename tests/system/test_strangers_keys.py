@@ -9,10 +9,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_der_public_key
 from rig.acme import acme_site
+from rig.strangers.folder_keys import FolderKeys
 
+from greatseal.api.keys import KeyStore
 from greatseal.api.problems import StartProblem
 from greatseal.jose.algorithms import verify
 from greatseal.testing.desk import Desk, forgetful
+from greatseal.testing.keystores import KeyStoreContract
 from greatseal.testing.plugin import StartService
 from greatseal.testing.service import Kernel, document, serve
 
@@ -56,6 +59,21 @@ def spoil(keys: Path, what: str) -> None:
         file.unlink()
     else:
         unmount(keys)
+
+
+class TestFolderKeys(KeyStoreContract):
+    words, absent, no_words = "brought", "another", ("", "../brought", "two words")
+
+    @pytest.fixture(autouse=True)
+    def _brought(self, keys: Path) -> None:
+        self.keys = keys
+        (keys / "brought.pem").write_bytes(pem(ec.generate_private_key(ec.SECP256R1())))
+
+    def store(self) -> KeyStore:
+        return FolderKeys(self.keys)
+
+    def unreachable(self) -> KeyStore:
+        return FolderKeys(self.keys / "not mounted")
 
 
 def pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greatseal.api.http import AuthScheme, Permission, Route, Session
 from greatseal.api.services import LOGIN
 from greatseal.testing import FakeClock
+from greatseal.testing.calls import FakeCall
 from greatseal.testing.distributions import install
+from greatseal.testing.schemes import AuthSchemeContract
 from greatseal_idp import tables as t
 from greatseal_idp.pages.return_to import safe_return_to
 
@@ -21,6 +24,31 @@ HOUR = 3600
 @pytest.fixture
 async def idp(open_idp):
     return await open_idp(clock=FakeClock(START))
+
+
+class TestSessions(AuthSchemeContract):
+    """The schemes of sessions and permissions keep the promises of the contract."""
+
+    auth = Session()
+
+    @pytest.fixture(autouse=True)
+    async def _desk(self, open_idp):
+        self.desk = await open_idp(rbac={"role": [{"name": "r", "permissions": ["keys:read"], "users": ["alice"]}]})
+        self.right, self.wrong = await self.desk.cookie("alice"), f"greatseal_session=se_n1_{'x' * 43}"
+
+    def scheme(self):
+        return self.desk.service.host("idp").components(AuthScheme)[type(self.auth).__name__]
+
+    async def call(self, *, right):
+        return FakeCall(route=Route("GET", "/x", None, auth=self.auth), headers=[("Cookie", self.right if right else self.wrong)])
+
+
+class TestPermissions(TestSessions):
+    auth = Permission("keys:read")
+
+    @pytest.fixture(autouse=True)
+    async def _bob(self, _desk):
+        self.wrong = await self.desk.cookie("bob")
 
 
 async def test_the_cookie_is_a_handle_and_only_its_digest_is_stored(idp):

@@ -25,7 +25,7 @@ class FakeConnection:
 
 
 class FakeCall:
-    """One request as a test says it (:class:`greatseal.api.http.Call`). It has no route, and its body is ``content``."""
+    """One request as a test says it (:class:`greatseal.api.http.Call`). Its body is ``content``; a test sets the ``caller``."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class FakeCall:
         headers: Iterable[tuple[str, str]] = (),
         content: bytes = b"",
         remote: str = "192.0.2.1",
+        route: Route | None = None,
     ) -> None:
         self.method = method
         self.url = url
@@ -44,6 +45,8 @@ class FakeCall:
         self.connection = FakeConnection()
         self.path: Mapping[str, str] = {}
         self.query = Parameters.parse(urlsplit(url).query.encode())
+        self._route = route
+        self._caller: Caller | None = None
 
     @property
     def has_body(self) -> bool:
@@ -51,11 +54,19 @@ class FakeCall:
 
     @property
     def route(self) -> Route:
-        raise LookupError("a FakeCall is on no route")
+        if self._route is None:
+            raise LookupError("the FakeCall was given no route")
+        return self._route
 
     @property
     def caller(self) -> Caller:
-        raise LookupError("nobody was authenticated")
+        if self._caller is None:
+            raise LookupError("nobody was authenticated")
+        return self._caller
+
+    @caller.setter
+    def caller(self, caller: Caller) -> None:
+        self._caller = caller
 
     @property
     def http(self) -> NoReturn:
@@ -65,7 +76,10 @@ class FakeCall:
         return tuple(self.headers.getall(name, ()))
 
     def caller_as(self, kind: type[C]) -> C:
-        raise LookupError(f"nobody was authenticated, let alone a {kind.__name__}")
+        caller = self.caller
+        if not isinstance(caller, kind):
+            raise TypeError(f"the caller is a {type(caller).__name__}, no {kind.__name__}")
+        return caller
 
     async def raw(self) -> bytes:
         return self.content

@@ -1,4 +1,4 @@
-"""What every client authentication method must do, as a test class to inherit; and a CLIENTS for unit tests."""
+"""What every client authentication method and resolver of clients must do, as test classes to inherit; and a CLIENTS for unit tests."""
 
 import re
 from abc import ABC, abstractmethod
@@ -16,6 +16,7 @@ from greatseal.api.clients import (
     ClientAuthMethod,
     ClientMatch,
     ClientRequest,
+    ClientResolver,
     InvalidClient,
     InvalidClientMetadata,
     InvalidRedirectUri,
@@ -28,10 +29,11 @@ from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Parameters
 from greatseal.testing.calls import FakeCall
 
-__all__ = ["ClientAuthMethodContract", "FakeClients"]
+__all__ = ["ClientAuthMethodContract", "ClientResolverContract", "FakeClients"]
 
 TOKEN_URL = "https://issuer.example/token"  # noqa: S105
 AUDIENCES = ("https://issuer.example", TOKEN_URL)
+NO_CLIENTS = ("", " ", "nobody", "0193a8c0-0000-8000-8000-000000000001", "https://", "https:///", "//x", "\0", "ä", "x" * 5_000)
 UNKNOWN = "the client or its credentials are not known"
 JUNK = ("", " ", "x", "=", "!!!", "bm9ib2R5", "bm9ib2R5OmFueXRoaW5n", "/////w==", "a.b.c", "e30.e30.", "\0", "ä", "x" * 5_000)
 JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -171,6 +173,35 @@ class ClientAuthMethodContract(ABC):
             with pytest.raises(InvalidClientMetadata) as refused:
                 self.method().check(registration)
             assert refused.value.detail
+
+
+class ClientResolverContract(ABC):
+    """Inherit, say how to make the resolver and whom it knows, and the rest is tested."""
+
+    client_id: str
+    """The id of a client that it has."""
+    unknown: Sequence[str] = ()
+    """Ids of the kind that it has, of nobody."""
+
+    @abstractmethod
+    def resolver(self) -> ClientResolver:
+        """A new one."""
+
+    def test_declares_itself(self) -> None:
+        assert self.resolver().name
+
+    async def test_a_client_is_found_by_its_id_and_is_the_same_each_time(self) -> None:
+        found = await self.resolver().resolve(self.client_id)
+
+        assert isinstance(found, Client), f"{found!r}"
+        assert found.client_id == self.client_id
+        assert found.token_endpoint_auth_method
+        assert (found.created_at, found.updated_at) == (0, 0), "moments are those of rows of the registry"
+        assert found == await self.resolver().resolve(self.client_id)
+
+    async def test_an_id_of_another_kind_is_nobody_and_no_error(self) -> None:
+        for client_id in (*NO_CLIENTS, *self.unknown):
+            assert await self.resolver().resolve(client_id) is None, client_id
 
 
 def _request(call: FakeCall, form: Mapping[str, str]) -> ClientRequest:

@@ -10,14 +10,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from greatseal import der
 from greatseal.api.acme import Identifier
 from greatseal.api.issuance import (
     Bounds,
-    CertificateRequest,
     Change,
     Draft,
     Frame,
@@ -25,11 +23,11 @@ from greatseal.api.issuance import (
     Issued,
     Issuer,
     Prepared,
-    Profile,
 )
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Tx
+from greatseal.testing.issuance import PROFILE, issuance_for
 from greatseal.testing.plugin import StartService
 from greatseal.testing.service import Service
 
@@ -97,7 +95,8 @@ class IssuerContract:
     async def desk(self, start_service: StartService) -> IssuerDesk:
         service = await self.start(start_service)
         issuer = service.kernel.registry.of(Issuer)[self.issue_as]
-        return IssuerDesk(service, issuer, _request(self.issue_as, self.ca_id))
+        profile = msgspec.structs.replace(PROFILE, issue_as=self.issue_as, ca_id=self.ca_id)
+        return IssuerDesk(service, issuer, issuance_for(Identifier("dns", NAME), profile=profile))
 
     def test_declares_itself(self, desk: IssuerDesk) -> None:
         assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", desk.issuer.issue_as)
@@ -166,23 +165,6 @@ class IssuerContract:
             _check_returned(desk.issuer, prepared, settled)
         await desk.service.kernel.store.write(desk.issuer.abandoned, prepared)
         await desk.service.kernel.store.write(desk.issuer.abandoned, prepared)
-
-
-def _request(issue_as: str, ca_id: str) -> IssuanceRequest:
-    key = ec.generate_private_key(ec.SECP256R1())
-    san = x509.SubjectAlternativeName([x509.DNSName(NAME)])
-    csr = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(san, critical=False).sign(key, _SHA256)
-    identifier = Identifier("dns", NAME)
-    request = CertificateRequest(
-        der=csr.public_bytes(Encoding.DER),
-        spki=key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
-        public_key=key.public_key(),
-        thumbprint=None,
-        names=frozenset({identifier}),
-        csr=csr,
-    )
-    profile = Profile(id="default", description="", issue_as=issue_as, ca_id=ca_id, validity_days=1, eku=("serverAuth",))
-    return IssuanceRequest(profile=profile, ca_id=ca_id, identifiers=(identifier,), csr=request, account=None)
 
 
 def _lifetime(bounds: Bounds, now: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What every authenticator, directory and changer of passwords must do, as test classes to inherit; and a LOGIN for unit tests."""
+"""What every authenticator, directory, changer of passwords and login option must do, as test classes to inherit; and a LOGIN."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from greatseal.api.identity import (
     ExpiredTicket,
     LoggedIn,
     LoginContext,
+    LoginOption,
+    LoginOptions,
     NotMine,
     Password,
     PasswordAndCode,
@@ -31,7 +33,7 @@ from greatseal.api.identity import (
 )
 from greatseal.testing.calls import FakeCall
 
-__all__ = ["AuthenticatorContract", "DirectoryContract", "FakeLogin", "PasswordChangerContract", "context_of"]
+__all__ = ["AuthenticatorContract", "DirectoryContract", "FakeLogin", "LoginOptionsContract", "PasswordChangerContract", "context_of"]
 
 NOBODY = "nobody-of-that-name"
 STRANGE = ("", " ", "@", "a@b@c", "*", "a*", "(uid=*)", "../x", "a\0b", "x" * 5_000, "\ud800", "root' --")
@@ -149,6 +151,47 @@ class PasswordChangerContract(ABC):
     async def test_nobody_is_changed_by_the_name_of_another(self) -> None:
         with pytest.raises(Denied):
             await self._change(self.old, self.new, NOBODY)
+
+
+class LoginOptionsContract(ABC):
+    """Inherit, say how to make the options, and the rest is tested."""
+
+    hinted: str = ""
+    """A user who has to take one of the options; empty where it knows of none."""
+
+    @abstractmethod
+    def login_options(self) -> LoginOptions:
+        """Some that offer one way at least."""
+
+    async def _ids(self) -> list[str]:
+        return [option.id for option in await self.login_options().options(context_of())]
+
+    def test_declares_itself(self) -> None:
+        assert self.login_options().name
+
+    async def test_each_option_is_a_link_with_a_name_and_an_id_of_its_own(self) -> None:
+        found: object = await self.login_options().options(context_of())
+
+        assert isinstance(found, Sequence), f"options returned {found!r}; it returns a sequence"
+        assert found
+        for option in found:
+            assert isinstance(option, LoginOption), f"{option!r}"
+            assert option.id
+            assert option.display_name
+            assert option.url.startswith(("/", "https://")), f"{option.url}: a path of this service or an https URL"
+            assert not option.url.startswith("//")
+        assert len(set(await self._ids())) == len(found)
+
+    async def test_the_options_are_the_same_each_time(self) -> None:
+        assert await self._ids() == await self._ids()
+
+    async def test_who_has_to_take_an_option_is_told_which_and_nobody_else(self) -> None:
+        options = self.login_options()
+
+        if self.hinted:
+            assert await options.hint(self.hinted) in await self._ids()
+        for name in (NOBODY, *STRANGE):
+            assert await options.hint(name) is None, name
 
 
 class DirectoryContract(ABC):
