@@ -14,63 +14,16 @@ from greatseal.testing.ctl import Ctl, quiet
 from greatseal.testing.distributions import install
 
 DESK = """
-from typing import Any
-
 import click
 
 from greatseal import hookimpl
-from greatseal.api.http import Call, Reply, Route
-from greatseal.api.problems import Forbidden, Unauthenticated
+from greatseal.api.http import Reply
+from greatseal.api.problems import Forbidden
 from greatseal.ctl.base import YES, command, confirm
+from greatseal.testing.ctl import AdminDesk
 
-SEEN = []
 EVENTS = [{"id": number, "event_type": "logout", "sub": f"user{number}", "created_at": 1_800_000_000} for number in range(250, 0, -1)]
 CLIENT = {"client_id": "c1", "client_name": "A\\u001b[31mB\\u202eC", "scopes": ["a", "b"], "jwks_uri": None, "created_at": 1_800_000_000}
-
-
-async def login(call):
-    given = await call.body(dict[str, Any])
-    if given["password"] != "right":
-        raise Unauthenticated("the name or the password is wrong")
-    cookie = ("Set-Cookie", "__Host-greatseal_session=v1; Path=/; HttpOnly; Secure")
-    return Reply.json({"sub": f"{given['username']}@X"}).with_headers(("Set-Cookie", "other=1"), cookie)
-
-
-def session(call):
-    if call.headers.get("Cookie") != "__Host-greatseal_session=v1":
-        raise Unauthenticated("there is no session; sign in first")
-
-
-async def answer(call):
-    session(call)
-    body = await call.body(Any) if await call.raw() else None
-    SEEN.append((call.http.method, call.url.partition("/api/admin/")[2], body))
-    path = call.path["path"]
-    if path == "audit":  # at most 100 at once, the next ones by their key
-        limit, offset, after = min(int(call.query["limit"]), 100), int(call.query.get("offset", "0")), int(call.query.get("after", "1000"))
-        rest = [event for event in EVENTS if event["id"] < after][offset:]
-        page = Reply.json(rest[:limit])
-        link = f'<https://elsewhere.example/other?limit={limit}&after={rest[limit - 1]["id"]}>; rel="next"' if len(rest) > limit else ""
-        return page.with_headers(("Link", '<https://x.example/?a=1>; rel="prev"'), ("Link", link)) if link else page
-    if path == "scopes" and call.http.method == "GET":  # a server that leads in a circle
-        return Reply.json([{"name": "a"}]).with_headers(("Link", '</?after=a>; rel="next"'))
-    if path.startswith("keys"):
-        raise Forbidden("no role of yours grants this", members={"required_permission": "keys:read"})
-    if path == "nodes":
-        return Reply.json([])
-    if path == "groups":
-        return Reply(status=200, body=b"<html>", content_type="text/html")
-    if call.http.method == "DELETE":
-        return Reply.empty()
-    if path == "clients" and call.http.method == "GET":
-        return Reply.json([CLIENT])
-    return Reply.json({**CLIENT, **(body or {})})
-
-
-async def logout(call):
-    session(call)
-    SEEN.append(("logout", "", None))
-    return Reply.empty()
 
 
 @click.group()
@@ -109,16 +62,33 @@ def lists(name, path):
     return listed
 
 
-class Plugin:
+class Plugin(AdminDesk):
+    async def answer(self, call, path, body):
+        if path == "audit":  # at most 100 at once, the next ones by their key
+            query = {name: int(value) for name, value in call.query.items()}
+            limit, offset, after = min(query["limit"], 100), query.get("offset", 0), query.get("after", 1000)
+            rest = [event for event in EVENTS if event["id"] < after][offset:]
+            page = Reply.json(rest[:limit])
+            link = f'<https://elsewhere.example/other?limit={limit}&after={rest[limit - 1]["id"]}>; rel="next"' if len(rest) > limit else ""
+            return page.with_headers(("Link", '<https://x.example/?a=1>; rel="prev"'), ("Link", link)) if link else page
+        if path == "scopes" and call.http.method == "GET":  # a server that leads in a circle
+            return Reply.json([{"name": "a"}]).with_headers(("Link", '</?after=a>; rel="next"'))
+        if path.startswith("keys"):
+            raise Forbidden("no role of yours grants this", members={"required_permission": "keys:read"})
+        if path == "nodes":
+            return Reply.json([])
+        if path == "groups":
+            return Reply(status=200, body=b"<html>", content_type="text/html")
+        if call.http.method == "DELETE":
+            return Reply.empty()
+        if path == "clients" and call.http.method == "GET":
+            return Reply.json([CLIENT])
+        return Reply.json({**CLIENT, **(body or {})})
+
     @hookimpl
     def ctl(self):
         pairs = {"places": "nodes", "events": "audit", "circle": "scopes", "secrets": "keys", "page": "groups"}
         return [things, *(lists(name, path) for name, path in pairs.items())]
-
-    @hookimpl
-    def routes(self, host):
-        everything = [Route(method, "/api/admin/{path*}", answer) for method in ("GET", "POST", "PUT", "DELETE")]
-        return [Route("POST", "/api/auth/login", login), Route("POST", "/api/auth/logout", logout), *everything]
 """
 
 
@@ -134,9 +104,7 @@ def desk(tmp_path, monkeypatch):
 async def ctl(start_service, tmp_path, desk):
     with quiet():
         service = await start_service(desk)
-        import greatseal_desk
-
-        yield Ctl(service.url, tmp_path, greatseal_desk.SEEN)
+        yield Ctl(service.url, tmp_path, service.kernel.hooks.instances["desk"].seen)
 
 
 async def test_login_keeps_the_session_readable_by_its_owner_alone(ctl):

@@ -9,13 +9,10 @@ from greatseal.testing.ctl import Ctl, quiet
 from greatseal.testing.distributions import install
 
 DESK = """
-from typing import Any
+from greatseal.api.http import Reply
+from greatseal.api.problems import BadRequest
+from greatseal.testing.ctl import AdminDesk
 
-from greatseal import hookimpl
-from greatseal.api.http import Call, Reply, Route
-from greatseal.api.problems import BadRequest, Unauthenticated
-
-SEEN = []
 CLIENT = {"client_id": "c1", "client_name": "A\\u001b[31mB\\u202eC", "scopes": ["a", "b"], "jwks_uri": None, "created_at": 1_800_000_000}
 FIELDS = {
     *CLIENT, "backchannel_logout_uri", "client_secret", "consent", "default_max_age", "jwks", "logo_uri", "redirect_uris", "source",
@@ -23,49 +20,20 @@ FIELDS = {
 }  # fmt: skip
 
 
-async def login(call):
-    given = await call.body(dict[str, Any])
-    if given["password"] != "right":
-        raise Unauthenticated("the name or the password is wrong")
-    cookie = ("Set-Cookie", "__Host-greatseal_session=v1; Path=/; HttpOnly; Secure")
-    return Reply.json({"sub": f"{given['username']}@X"}).with_headers(("Set-Cookie", "other=1"), cookie)
-
-
-def session(call):
-    if call.headers.get("Cookie") != "__Host-greatseal_session=v1":
-        raise Unauthenticated("there is no session; sign in first")
-
-
-async def answer(call):
-    session(call)
-    body = await call.body(Any) if await call.raw() else None
-    SEEN.append((call.http.method, call.url.partition("/api/admin/")[2], body))
-    path = call.path["path"]
-    if call.http.method == "DELETE":
-        return Reply.empty()
-    if path == "clients" and call.http.method == "GET":
-        return Reply.json([CLIENT])
-    if path.startswith("clients"):  # unknown members are ignored unless Prefer says otherwise, a secret is shown by POST alone
-        wrong = {name: f"no {name} here" for name in (body or {}) if name not in FIELDS or name == "source"}
-        if wrong and call.headers.get("Prefer") == "handling=strict":
-            raise BadRequest("there are members that cannot be set, see fields", members={"fields": wrong})
-        body = {name: value for name, value in (body or {}).items() if name != "client_secret" or call.http.method == "POST"}
-        known = FIELDS - {"client_secret"} | body.keys() & FIELDS
-        return Reply.json({name: {**CLIENT, **body}.get(name) for name in sorted(known)})
-    return Reply.json({**CLIENT, **(body or {})})
-
-
-async def logout(call):
-    session(call)
-    SEEN.append(("logout", "", None))
-    return Reply.empty()
-
-
-class Plugin:
-    @hookimpl
-    def routes(self, host):
-        everything = [Route(method, "/api/admin/{path*}", answer) for method in ("GET", "POST", "PUT", "DELETE")]
-        return [Route("POST", "/api/auth/login", login), Route("POST", "/api/auth/logout", logout), *everything]
+class Plugin(AdminDesk):
+    async def answer(self, call, path, body):
+        if call.http.method == "DELETE":
+            return Reply.empty()
+        if path == "clients" and call.http.method == "GET":
+            return Reply.json([CLIENT])
+        if path.startswith("clients"):  # unknown members are ignored unless Prefer says otherwise, a secret is shown by POST alone
+            wrong = {name: f"no {name} here" for name in (body or {}) if name not in FIELDS or name == "source"}
+            if wrong and call.headers.get("Prefer") == "handling=strict":
+                raise BadRequest("there are members that cannot be set, see fields", members={"fields": wrong})
+            body = {name: value for name, value in (body or {}).items() if name != "client_secret" or call.http.method == "POST"}
+            known = FIELDS - {"client_secret"} | body.keys() & FIELDS
+            return Reply.json({name: {**CLIENT, **body}.get(name) for name in sorted(known)})
+        return Reply.json({**CLIENT, **(body or {})})
 """
 
 
@@ -76,9 +44,7 @@ async def ctl(start_service, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     with quiet():
         service = await start_service(install(folder, "greatseal-desk", DESK))
-        import greatseal_desk
-
-        yield Ctl(service.url, tmp_path, greatseal_desk.SEEN)
+        yield Ctl(service.url, tmp_path, service.kernel.hooks.instances["desk"].seen)
 
 
 async def test_fields_of_a_client_become_the_body(ctl):

@@ -1,7 +1,8 @@
 """Commands of ``greatseal ctl`` beside a service of a test."""
 
 import asyncio
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,54 @@ from typing import Any
 import structlog
 from click.testing import CliRunner, Result
 
+from greatseal import hookimpl
+from greatseal.api.http import Call, Reply, Route
+from greatseal.api.problems import Unauthenticated
 from greatseal.cli import main
 
-__all__ = ["Ctl", "quiet"]
+__all__ = ["AdminDesk", "Ctl", "quiet"]
+
+COOKIE = "__Host-greatseal_session=v1"
+
+
+class AdminDesk(ABC):
+    """A plugin with an admin API for everybody whose password is ``right``. ``seen`` has what was asked: method, path, body."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, Any]] = []
+
+    @abstractmethod
+    async def answer(self, call: Call, path: str, body: Any) -> Reply:
+        """The answer to a request for ``path`` below ``/api/admin/``; ``body`` is its JSON, None for none."""
+
+    @hookimpl
+    def routes(self) -> Sequence[Route]:
+        """The sign-in, the sign-out, and every path of the admin API."""
+        everything = [Route(method, "/api/admin/{path*}", self._answer) for method in ("GET", "POST", "PUT", "DELETE")]
+        return [Route("POST", "/api/auth/login", self._login), Route("POST", "/api/auth/logout", self._logout), *everything]
+
+    async def _login(self, call: Call) -> Reply:
+        given = await call.body(dict[str, Any])
+        if given["password"] != "right":  # noqa: S105  # of a test
+            raise Unauthenticated("the name or the password is wrong")
+        cookie = ("Set-Cookie", f"{COOKIE}; Path=/; HttpOnly; Secure")
+        return Reply.json({"sub": f"{given['username']}@X"}).with_headers(("Set-Cookie", "other=1"), cookie)
+
+    async def _logout(self, call: Call) -> Reply:
+        self._require_session(call)
+        self.seen.append(("logout", "", None))
+        return Reply.empty()
+
+    async def _answer(self, call: Call) -> Reply:
+        self._require_session(call)
+        body = await call.body(Any) if await call.raw() else None
+        self.seen.append((call.method, call.url.partition("/api/admin/")[2], body))
+        return await self.answer(call, call.path["path"], body)
+
+    @staticmethod
+    def _require_session(call: Call) -> None:
+        if call.headers.get("Cookie") != COOKIE:
+            raise Unauthenticated("there is no session; sign in first")
 
 
 class Ctl:

@@ -24,9 +24,9 @@ from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import CHANGE, SIGN_IN
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.ui.errands import Errands
+from greatseal_idp.ui.login import STALE
 
 WRONG = "The old password is wrong."
-STALE = "This page was open for too long, or cookies are switched off. Please try again."
 
 
 class ChangePasswordPage:
