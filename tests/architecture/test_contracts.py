@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import inspect
 import pkgutil
+import re
 from abc import ABC
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +15,17 @@ import pytest
 from mypy import api as mypy
 
 import greatseal.api
+import greatseal.testing
+from greatseal.api import services
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import Attempted, Authenticator, LoginContext, Password, PasswordAndCode
 from greatseal.api.services import LOGIN
+from greatseal.kernel.registry import POINTS
 from greatseal.testing.desk import Answer, hidden_fields
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "tests/architecture/typing").glob("*.py"))
+KIT = [importlib.import_module(f"greatseal.testing.{module.name}") for module in pkgutil.iter_modules(greatseal.testing.__path__)]
 API = [importlib.import_module(f"greatseal.api.{module.name}") for module in pkgutil.iter_modules(greatseal.api.__path__)]
 
 
@@ -60,6 +65,25 @@ def test_every_example_component_can_be_made():
         for name, value in inspect.getmembers(load(path), inspect.isclass):
             if value.__module__.startswith("contract_example_"):
                 assert not inspect.isabstract(value), f"{path.name}: {name} lacks {sorted(value.__abstractmethods__)}"
+
+
+@pytest.mark.parametrize("contract", [point.contract for point in POINTS if ABC in point.contract.__mro__], ids=lambda one: one.__name__)
+def test_each_extension_point_has_a_test_class_that_tests_inherit(contract: type) -> None:
+    name = f"{contract.__name__}Contract"
+    made = {getattr(module, name) for module in KIT if hasattr(module, name)}
+    assert len(made) == 1, f"greatseal.testing has no {name}: what the docstrings of {contract.__name__} promise is tested by nobody"
+
+    tests = (file.read_text() for folder in ("core/tests", "plugins/*/tests", "tests") for file in ROOT.glob(f"{folder}/**/test_*.py"))
+    assert any(re.search(rf"^class \w+\((?:.+, )?{name}\):", text, re.MULTILINE) for text in tests), f"no test inherits {name}"
+
+
+def test_each_service_has_a_fake_that_keeps_its_protocol() -> None:
+    """That it keeps it is said by mypy, which reads the annotations of the fakes."""
+    keys = re.findall(r'^([A-Z]+): "?ServiceKey\[(\w+)\]"? = ServiceKey', inspect.getsource(services), re.MULTILINE)
+    fakes = re.findall(r"^([A-Z]+): (\w+) = ", (ROOT / "tests/architecture/typing/fakes.py").read_text(), re.MULTILINE)
+
+    assert {key for key, _ in keys} == {name for name, value in vars(services).items() if isinstance(value, services.ServiceKey)}
+    assert set(keys) == set(fakes) - {("CALL", "Call")}
 
 
 @pytest.mark.parametrize("issue_as", ["x509", "mtc"])

@@ -1,19 +1,20 @@
-"""What every extension of the authorization request must do, as a test class to inherit."""
+"""What every extension of the authorization request must do, as a test class to inherit; and an AUTHORIZATIONS for unit tests."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 import msgspec
 import pytest
 
-from greatseal.api.authorization import Ask, Extension, Granting, ResponseMode, Terms, Wish
-from greatseal.api.clients import Client, Registration
+from greatseal.api.authorization import Ask, Authorization, Extension, Granting, Place, ResponseMode, Shown, Terms, Wish
+from greatseal.api.clients import Client, ProvenRequest, Registration
 from greatseal.api.http import Parameters
 from greatseal.api.problems import Problem
+from greatseal.api.tokens import InvalidScope
 from greatseal.testing.bindings import asks_for_nothing
 
-__all__ = ["ExtensionContract"]
+__all__ = ["ExtensionContract", "FakeAuthorizations"]
 
 MAX_KEPT = 32_768
 PLACES = ("authorize", "par", "device", "backchannel", "token")
@@ -133,3 +134,44 @@ class ExtensionContract(ABC):
 
         assert isinstance(said, Terms)
         assert set(said.scopes) <= {"openid"}
+
+
+class FakeAuthorizations:
+    """AUTHORIZATIONS (:class:`greatseal.api.authorization.Authorizations`) with the extensions that a test gives.
+
+    Scopes are cut to those of the client; the parameter ``claims`` is not read.
+    """
+
+    def __init__(self, *extensions: Extension[Any]) -> None:
+        self._extensions = sorted(extensions, key=lambda one: (one.order, one.name))
+
+    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
+        """As the contract says."""
+        form, client = request.form, request.client
+        ask = Ask(at=at, client=client, given=form, sent=form, remote=request.call.remote, proven=request.proven)
+        for one in self._extensions:
+            if one.opens is not None and one.opens in form:
+                ask = msgspec.structs.replace(ask, given=await one.open(ask))
+        repeatable = frozenset().union(*(one.repeatable for one in self._extensions))
+        for name in ask.given.keys() - repeatable:
+            _ = ask.given[name]  # raises BadRequest where it was given twice
+        wishes = {one.name: wish for one in self._extensions if (wish := await one.ask(ask)) is not None}
+        scopes = tuple(scope for scope in ask.given.get("scope", "").split() if scope in client.scopes)
+        if not scopes and not any(wish.scopeless for wish in wishes.values()):
+            raise InvalidScope("scope: expected one that the client is registered for")
+        more = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
+        return Authorization(
+            client_id=client.client_id,
+            scopes=scopes,
+            acr=tuple(wish.acr for wish in wishes.values() if wish.acr),
+            max_age=min((wish.max_age for wish in wishes.values() if wish.max_age is not None), default=None),
+            more=msgspec.json.decode(msgspec.json.encode(more)),
+        )
+
+    async def shown(self, authorization: Authorization, subject: str) -> Sequence[Shown]:
+        """As the contract says."""
+        found: list[Shown] = []
+        for one in self._extensions:
+            if one.name in authorization.more and one.kept_as is not None:
+                found += await one.shown(msgspec.convert(authorization.more[one.name], one.kept_as), subject)
+        return found

@@ -1,4 +1,4 @@
-"""What every grant must do, as a test class to inherit; and a TOKENS for unit tests."""
+"""What every grant must do, as a test class to inherit; and a TOKENS and FAMILIES for unit tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -10,18 +10,20 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import ClientMatch, ProvenRequest
 from greatseal.api.http import Parameters
 from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Database, Refuse, Refused, Tx
-from greatseal.api.tokens import AccessToken, Grant, Granted, GrantQuestion, SubjectToken
+from greatseal.api.tokens import AccessToken, Family, Grant, Granted, GrantQuestion, SubjectToken
 from greatseal.clock import FakeClock
 from greatseal.host import Clock
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
+from greatseal.testing.kept import Kept
 
-__all__ = ["FakeTokens", "GrantContract"]
+__all__ = ["FakeFamilies", "FakeTokens", "GrantContract"]
 
 JUNK = ("x", " ", "a.b.c", "\0", "ä", "../x", "ac_n1_x", "x" * 5_000)
 TAKEN_BACK = frozenset({"at+jwt", "jwt"})
@@ -215,3 +217,51 @@ class FakeTokens:
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         """Noted after the commit."""
         tx.after_commit(partial(self.revoked.append, origin))
+
+
+class _Held(msgspec.Struct, frozen=True):
+    granted: Granted
+    live: bool = True
+
+
+class FakeFamilies:
+    """FAMILIES (:class:`greatseal.api.tokens.Families`) in memory; ``live`` is what was granted in committed transactions, by family."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, _Held] = {}
+        self._kept = Kept(self._families)
+        self._opened = 0
+
+    @property
+    def live(self) -> Mapping[str, Granted]:
+        """The families that have not ended."""
+        return {id: held.granted for id, held in self._families.items() if held.live}
+
+    def open(self, tx: Tx, granted: Granted) -> Family:
+        """As the contract says."""
+        self._opened += 1
+        family = Family(id=f"family-{self._opened}", refresh_token=f"rt_n1_{self._opened}")
+        self._kept.put(tx, family.id, _Held(granted))
+        return family
+
+    def revoke(self, tx: Tx, id: str, *, event_type: str, by: str | None = None) -> bool:
+        """As the contract says."""
+        held = self._kept.get(tx, id)
+        if held is None or not held.live:
+            return False
+        self._kept.put(tx, id, _Held(held.granted, live=False))
+        event = AuditEvent(event_type=event_type, service="idp", sub=held.granted.subject, client_id=held.granted.client_id, principal=by)
+        tx.audit(event)
+        return True
+
+    def revoke_of(self, tx: Tx, *, subject: str | None = None, client_id: str | None = None, session_id: str | None = None) -> None:
+        """As the contract says, without events."""
+        if subject is None and client_id is None and session_id is None:
+            raise TypeError("revoke_of takes at least one of subject, client_id and session_id")
+        for id in self._kept.ids(tx):
+            held = self._kept.get(tx, id)
+            assert held is not None
+            one, session = held.granted, held.granted.authentication and held.granted.authentication.session_id
+            named = (subject, one.subject), (client_id, one.client_id), (session_id, session)
+            if all(wanted in {None, found} for wanted, found in named):
+                self._kept.put(tx, id, _Held(one, live=False))
