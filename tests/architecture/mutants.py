@@ -41,6 +41,7 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/token/**/*.py",
     "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/resource-indicators/src/**/*.py",
+    "plugins/tls-alpn-01/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

@@ -1,8 +1,12 @@
-"""Unmodified ACME clients get a certificate by http-01, each in its own way (reference acme.md 17)."""
+"""Unmodified ACME clients get a certificate by http-01 or tls-alpn-01, each in its own way (reference acme.md 17)."""
 
+import socket
+import ssl
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,6 +82,79 @@ def test_lego_gets_and_renews(server: Server, program: Program, tmp_path: Path) 
     run(*common, *asked, "renew", "--days", "1000", "--no-random-sleep", folder=tmp_path)
     second = verified(chain.read_text(), server, FIRST, SECOND)
     assert second.serial_number != first.serial_number
+
+
+def test_lego_gets_a_certificate_by_tls_alpn_01(server: Server, program: Program, tmp_path: Path) -> None:
+    common = (program("lego", "lego"), "--server", server.directory, "--email", "someone@example.test", "--accept-tos", "--path", tmp_path)
+    run(*common, "--tls", "--tls.port", f":{server.tls_validation_port}", "-d", FIRST, "-d", SECOND, "run", folder=tmp_path)
+    verified((tmp_path / "certificates" / f"{FIRST}.crt").read_text(), server, FIRST, SECOND)
+
+
+CADDYFILE = """\
+{{
+    acme_ca {directory}
+    admin off
+    http_port {http}
+    https_port {https}
+    storage file_system {folder}
+}}
+{first} {{
+    tls {{
+        issuer acme {{
+            disable_http_challenge
+        }}
+    }}
+    respond first
+}}
+{second} {{
+    tls {{
+        issuer acme {{
+            disable_tlsalpn_challenge
+        }}
+    }}
+    respond second
+}}
+"""
+
+
+def test_caddy_gets_certificates_by_tls_alpn_01_and_by_http_01(server: Server, program: Program, tmp_path: Path) -> None:
+    ports = {"http": server.validation_port, "https": server.tls_validation_port}
+    names = {"first": FIRST, "second": SECOND}
+    (tmp_path / "Caddyfile").write_text(CADDYFILE.format(directory=server.directory, folder=tmp_path, **ports, **names))
+    with started(program("caddy", "caddy"), "run", "--config", tmp_path / "Caddyfile", folder=tmp_path):
+        for name in names.values():
+            shown = shown_certificate(name, server, tmp_path / "client.log")
+            found = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+            assert found == [name]
+
+
+@contextmanager
+def started(*command: object, folder: Path) -> Iterator[None]:
+    """A client that goes on running, as :func:`run` otherwise."""
+    clean = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    with (folder / "client.log").open("w") as log:
+        client = subprocess.Popen([str(part) for part in command], cwd=folder, env=clean, stdout=log, stderr=log, text=True)
+    try:
+        yield
+    finally:
+        client.terminate()
+        client.wait(timeout=60)
+
+
+def shown_certificate(name: str, server: Server, log: Path) -> x509.Certificate:
+    """What the client shows for ``name`` as soon as it has one that verifies against the root of the server."""
+    trust = ssl.create_default_context(cadata=server.root().public_bytes(Encoding.PEM).decode())
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with (
+                socket.create_connection(("127.0.0.1", server.tls_validation_port), timeout=10) as connection,
+                trust.wrap_socket(connection, server_hostname=name) as session,
+            ):
+                return x509.load_der_x509_certificate(session.getpeercert(binary_form=True) or b"")
+        except OSError:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
 
 
 def test_dehydrated_gets_a_certificate(server: Server, program: Program, webroot: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ CONFIGURATION = """\
 base_url = "http://localhost:{port}"
 listen = "127.0.0.1:{port}"
 http_validation_port = {validation_port}
+tls_alpn_validation_port = {tls_validation_port}
 http_validation_allow_private_ips = true
 
 [plugins]
@@ -39,7 +40,7 @@ hosts = {{ {hosts} }}
 
 
 class Server:
-    """``greatseal serve``. ``validation_port`` is where http-01 looks; every name of ``names`` is 127.0.0.1."""
+    """``greatseal serve``; ``names`` are 127.0.0.1, http-01 looks at ``validation_port``, tls-alpn-01 at ``tls_validation_port``."""
 
     def __init__(self, folder: Path, names: list[str], *, database: str | None = None) -> None:
         self.folder = folder
@@ -48,12 +49,14 @@ class Server:
         """Seconds until it has to be ready, and until it has to have stopped."""
         self.port = free_port()
         self.validation_port = free_port()
+        self.tls_validation_port = free_port()
         self.configuration = folder / "greatseal.toml"
         self.configuration.write_text(
             CONFIGURATION.format(
                 folder=folder,
                 port=self.port,
                 validation_port=self.validation_port,
+                tls_validation_port=self.tls_validation_port,
                 database=database or f"sqlite:///{folder}/greatseal.db",
                 hosts=", ".join(f'"{name}" = ["127.0.0.1"]' for name in names),
             )

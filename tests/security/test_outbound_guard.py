@@ -1,4 +1,4 @@
-"""Attacks on validations that connect to what a stranger named: security-checks S122 to S126, with http-01 as the victim.
+"""Attacks on validations that connect to what a stranger named: security-checks S122 to S126, with http-01 as the victim, and tls-alpn-01.
 
 The servers are real and listen on loopback. Which addresses the process connects to is seen by the interpreter's audit events, so an
 attempt counts even where nothing listens.
@@ -22,6 +22,8 @@ from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import attempt_for
 from greatseal_http_01.http_01 import Http01
 from greatseal_http_01.settings import HttpValidation
+from greatseal_tls_alpn_01.settings import Guard, TlsAlpnValidation
+from greatseal_tls_alpn_01.tls_alpn_01 import TlsAlpn01
 
 HOME = "127.0.0.2"
 """Stands for the one public address of the internet of these tests."""
@@ -161,6 +163,17 @@ async def test_s122_ca_212_no_connect_to_a_special_address_as_identifier(address
 
     with pytest.raises(IncorrectResponse, match="which is not public"):
         await validator.validate(attempt_for(validator, Identifier("ip", address)))
+
+    assert (trap.accepted, connects) == (0, [])
+
+
+async def test_s122_s123_no_connect_to_a_special_address_by_tls_alpn_01(trap: Trap, connects: list[str]) -> None:
+    for address in ADDRESSES:
+        resolver = FakeResolver({"a.example": [address], "mixed.example": [HOME, address]})
+        validator = TlsAlpn01(resolver, TlsAlpnValidation(tls_alpn_validation_port=trap.port), Guard())
+        for identifier in (Identifier("dns", "a.example"), Identifier("dns", "mixed.example"), Identifier("ip", address)):
+            with pytest.raises(IncorrectResponse, match="which is not public"):
+                await validator.validate(attempt_for(validator, identifier))
 
     assert (trap.accepted, connects) == (0, [])
 

@@ -41,6 +41,13 @@ CLOSE_SECONDS = 1.0
 HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # a name, or what stood in brackets
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_SAID: Mapping[type[Exception], str] = MappingProxyType(
+    {
+        TimeoutError: "no answer in time",
+        aiohttp.ServerDisconnectedError: "Server disconnected",  # its text may be what it made of a part of a head
+        aiohttp.ClientPayloadError: "the body ended early",
+    }
+)
 
 
 class NameResolver(Protocol):
@@ -326,7 +333,7 @@ async def _streams(
     try:
         return await asyncio.open_connection(sock=connected, ssl=tls, server_hostname=server_hostname, ssl_shutdown_timeout=CLOSE_SECONDS)
     except (OSError, ValueError) as error:  # ValueError: a server_hostname that TLS cannot send
-        raise error if isinstance(error, ssl.SSLError) else ssl.SSLError(_reason(error)) from error
+        raise error if isinstance(error, ssl.SSLError) else ssl.SSLError(0, _reason(error)) from error
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
@@ -344,14 +351,13 @@ def _family(address: str) -> socket.AddressFamily:
 
 def _reason(error: BaseException) -> str:
     """What the network said, without the library's decoration."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, aiohttp.ServerDisconnectedError):  # its text may be what it made of a part of a head
-        return "Server disconnected"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the body ended early"
+    for kind, words in _SAID.items():
+        if isinstance(error, kind):
+            return words
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
+    if isinstance(error, ConnectionResetError):  # asyncio's word for an end of file within a handshake
+        return "closed before the handshake ended"
     if isinstance(error, HttpProcessingError):
         return f"not HTTP: {excerpt(error.message)}"
     return excerpt(str(error) or type(error).__name__).strip('"')
