@@ -22,7 +22,7 @@ MODULES = [*(import_module(f"greatseal.api.{module.name}") for module in pkgutil
 HOOKS = [name for name, value in inspect.getmembers(hookspecs, inspect.isfunction) if value.__module__ == hookspecs.__name__]
 PLANNED = {"selectors", "log_backends", "operations"}
 """Hooks for features to come."""
-PLANNED_METHODS = {"Resolver.caa", "Resolver.txt"}
+PLANNED_METHODS = {"Resolver.caa"}
 """Of services that are there, for features to come. This may only become less."""
 FOR_OTHERS = {"Call.http"}
 """What plugins of others have, although nothing that is shipped calls it. This may only become less."""

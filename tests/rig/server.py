@@ -23,6 +23,7 @@ listen = "127.0.0.1:{port}"
 http_validation_port = {validation_port}
 tls_alpn_validation_port = {tls_validation_port}
 http_validation_allow_private_ips = true
+{settings}
 
 [plugins]
 sets = ["ca"]
@@ -42,7 +43,7 @@ hosts = {{ {hosts} }}
 class Server:
     """``greatseal serve``; ``names`` are 127.0.0.1, http-01 looks at ``validation_port``, tls-alpn-01 at ``tls_validation_port``."""
 
-    def __init__(self, folder: Path, names: list[str], *, database: str | None = None) -> None:
+    def __init__(self, folder: Path, names: Sequence[str] = (), *, database: str | None = None, **settings: str) -> None:
         self.folder = folder
         self.program: Sequence[str] = [str(Path(sys.executable).with_name("greatseal"))]
         self.patience = 180.0
@@ -57,6 +58,7 @@ class Server:
                 port=self.port,
                 validation_port=self.validation_port,
                 tls_validation_port=self.tls_validation_port,
+                settings="\n".join(f'{key} = "{value}"' for key, value in settings.items()),
                 database=database or f"sqlite:///{folder}/greatseal.db",
                 hosts=", ".join(f'"{name}" = ["127.0.0.1"]' for name in names),
             )

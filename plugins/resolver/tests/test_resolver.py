@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from greatseal.api.problems import DnsFailure, Internal
-from greatseal.api.services import Resolver
+from greatseal.api.services import CaaRecord, Found, Resolver
 from greatseal.testing.dns import Answer, ScriptedDns, scripted_dns
 from greatseal_resolver import resolver as module
 from greatseal_resolver.resolver import DnsResolver
@@ -76,8 +76,8 @@ async def test_localhost_never_leaves_the_machine(dns: ScriptedDns, name: str) -
     resolver = DnsResolver(DnsSettings(dns_resolver_addr=dns.address), HostsSettings(hosts={name: ("192.0.2.1",)}))
 
     assert await resolver.addresses(name) == ("127.0.0.1", "::1")
-    assert await resolver.txt(f"_acme-challenge.{name}") == []
-    assert await resolver.caa(name) == []
+    assert (await resolver.txt(f"_acme-challenge.{name}")).records == []
+    assert (await resolver.caa(name)).records == []
     assert dns.questions == []
 
 
@@ -92,15 +92,14 @@ async def test_configured_hosts_answer_before_dns(dns: ScriptedDns) -> None:
 async def test_txt_strings_are_joined(dns: ScriptedDns, resolver: DnsResolver) -> None:
     dns.records("t.example", "TXT", '"one" "two"', '"\\255three"')
 
-    assert sorted(await resolver.txt("t.example")) == ["\\xffthree", "onetwo"]
+    assert sorted((await resolver.txt("t.example")).records) == ["\\xffthree", "onetwo"]
 
 
 async def test_caa_of_a_missing_name_is_none_and_of_an_alias_is_the_targets(dns: ScriptedDns, resolver: DnsResolver) -> None:
     dns.script("alias.example", "CAA", Answer(alias=("real.example",), values=('128 issue "ca.example; a=b"',)))
 
-    assert await resolver.caa("missing.example") == []
-    (record,) = await resolver.caa("alias.example")
-    assert (record.flags, record.tag, record.value) == (128, "issue", "ca.example; a=b")
+    assert await resolver.caa("missing.example") == Found((), f"127.0.0.1 port {dns.port}")
+    assert (await resolver.caa("alias.example")).records == [CaaRecord(128, "issue", "ca.example; a=b")]
 
 
 @pytest.mark.parametrize(("validate", "authentic", "unchecked"), [(True, True, False), (False, False, True)])
@@ -118,8 +117,8 @@ async def test_ca_233_dns_resolver_addr_is_asked_unless_a_query_names_another(dn
     async with scripted_dns() as other:
         other.records("t.example", "TXT", '"other"')
 
-        assert await resolver.txt("t.example") == ["configured"]
-        assert await resolver.txt("t.example", server=other.address) == ["other"]
+        assert await resolver.txt("t.example") == Found(["configured"], f"127.0.0.1 port {dns.port}")
+        assert await resolver.txt("t.example", server=other.address) == Found(["other"], f"127.0.0.1 port {other.port}")
 
 
 async def test_ca_202_a_bad_resolver_address_is_our_fault(resolver: DnsResolver) -> None:
@@ -140,7 +139,7 @@ async def test_s127_a_chain_of_twenty_aliases_is_refused_and_a_short_one_followe
     dns.script("short.example", "TXT", Answer(alias=("a.example", "b.example"), values=('"found"',)))
     dns.script("long.example", "TXT", Answer(alias=tuple(f"n{n}.example" for n in range(20)), values=('"found"',)))
 
-    assert await resolver.txt("short.example") == ["found"]
+    assert (await resolver.txt("short.example")).records == ["found"]
     with pytest.raises(DnsFailure, match=r"^TXT long\.example: ChainTooLong"):
         await resolver.txt("long.example")
 
@@ -149,7 +148,7 @@ async def test_s127_two_hundred_records_are_read_and_more_refused(dns: ScriptedD
     dns.script("full.example", "TXT", Answer(values=tuple(f'"value {n}"' for n in range(200)), truncated=True))
     dns.script("flood.example", "TXT", Answer(values=tuple(f'"value {n}"' for n in range(201)), truncated=True))
 
-    assert len(await resolver.txt("full.example")) == 200
+    assert len((await resolver.txt("full.example")).records) == 200
     with pytest.raises(DnsFailure, match="201 records"):
         await resolver.txt("flood.example")
 
@@ -164,6 +163,15 @@ async def test_s128_servfail_is_an_error_with_question_resolver_and_rcode(dns: S
         await resolver.caa("t.example")
 
 
+async def test_s128_the_reason_that_the_resolver_gives_is_told(dns: ScriptedDns, resolver: DnsResolver) -> None:
+    dns.script("t.example", "TXT", Answer(rcode="SERVFAIL", reasons=((7, "expired\non Sunday"), (22, ""), (4711, "x"))))
+
+    told = r'SIGNATURE EXPIRED: "expired\non Sunday") (NO REACHABLE AUTHORITY) (4711: "x")'
+    with pytest.raises(DnsFailure) as raised:
+        await resolver.txt("t.example")
+    assert raised.value.detail == f"TXT t.example: SERVFAIL from 127.0.0.1 port {dns.port} ({told}"  # RFC 8914
+
+
 async def test_s128_silence_is_an_error(dns: ScriptedDns, resolver: DnsResolver, quick: None) -> None:
     dns.script("t.example", "TXT", Answer(lost=True))
 
@@ -174,7 +182,7 @@ async def test_s128_silence_is_an_error(dns: ScriptedDns, resolver: DnsResolver,
 async def test_s128_a_truncated_answer_is_asked_again_over_tcp(dns: ScriptedDns, resolver: DnsResolver) -> None:
     dns.script("t.example", "TXT", Answer(values=('"whole"',), truncated=True))
 
-    assert await resolver.txt("t.example") == ["whole"]
+    assert (await resolver.txt("t.example")).records == ["whole"]
     assert [question.transport for question in dns.questions] == ["udp", "tcp"]
 
 
@@ -188,7 +196,7 @@ async def test_s128_an_answer_that_is_not_ours_is_ignored(
 
     monkeypatch.setattr(module, "LIFETIME_SECONDS", 30.0)
     dns.script("t.example", "TXT", answer, Answer(values=('"true"',)))
-    assert await resolver.txt("t.example") == ["true"]
+    assert (await resolver.txt("t.example")).records == ["true"]
 
 
 async def test_s128_nxdomain_with_an_answer_is_an_error(dns: ScriptedDns, resolver: DnsResolver) -> None:
@@ -215,7 +223,7 @@ async def test_ca_223_dns_over_tls_is_used_and_the_name_is_checked(tmp_path: Pat
         known = DnsSettings(dns_resolver_addr=server.address, dns_dot_server_name="dns.example")
         other = DnsSettings(dns_resolver_addr=server.address, dns_dot_server_name="other.example")
 
-        assert await DnsResolver(known, HostsSettings()).txt("t.example") == ["private"]
+        assert (await DnsResolver(known, HostsSettings()).txt("t.example")).records == ["private"]
         assert [question.transport for question in server.questions] == ["tls"]
         with pytest.raises(DnsFailure, match="CERTIFICATE_VERIFY_FAILED"):
             await DnsResolver(other, HostsSettings()).txt("t.example")

@@ -50,7 +50,7 @@ class CaaCheck(FinalizeCheck):
     async def relevant(self, identifier: Identifier) -> Sequence[CaaRecord]:
         labels = identifier.base.split(".")
         for start in range(len(labels) - 1):
-            if records := await self.resolver.caa(".".join(labels[start:])):
+            if records := (await self.resolver.caa(".".join(labels[start:]))).records:
                 return records
         return ()
 

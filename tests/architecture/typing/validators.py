@@ -201,7 +201,7 @@ class DnsPersist01(ChallengeValidator):
 
     async def validate(self, attempt: Attempt) -> Verdict:
         name = f"_validation-persist.{attempt.identifier.base}"
-        found = await self.resolver.txt(name, server=self.server)
+        found = (await self.resolver.txt(name, server=self.server)).records
         if any(self.permits(record, attempt) for record in found):
             return VALID
         raise IncorrectResponse(f"TXT {name}: none of {len(found)} records names {attempt.challenge.account_url}")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import msgspec
+
 if TYPE_CHECKING:
     from greatseal.api.acme import Accounts, Challenges
     from greatseal.api.authorization import Authorizations
@@ -33,40 +35,41 @@ class ServiceKey(Generic[T]):
         return hash(self.name)
 
 
-class CaaRecord(Protocol):
-    """One CAA property (RFC 8659 s4.1)."""
+class CaaRecord(msgspec.Struct, frozen=True):
+    """One CAA property (RFC 8659 s4.1), as found: tags are compared without case; of ``flags`` 128 is critical."""
 
-    @property
-    def flags(self) -> int:
-        """The flags octet; 128 is critical."""
+    flags: int
+    tag: str
+    value: str
 
-    @property
-    def tag(self) -> str:
-        """The property tag as found, for example ``issue``; compared without case."""
 
-    @property
-    def value(self) -> str:
-        """The property value as found."""
+class Found(msgspec.Struct, Generic[T], frozen=True):
+    """The records of a question, none for a name without such records, and who answered, as ``192.0.2.1 port 53``: for messages."""
+
+    records: Sequence[T]
+    server: str
 
 
 class Resolver(Protocol):
     """DNS, from `[resolver] hosts` first. ``server`` asks one resolver (``address[:port]``) instead of the configured one.
 
     Every method raises :class:`greatseal.api.problems.DnsFailure` with question, resolver and rcode when there is no usable answer, and
-    Internal for a resolver address that turned out bad. A name without such records is an empty list; NXDOMAIN raises
-    ``Dns`` for addresses and TXT, and is an empty list for CAA.
+    Internal for a resolver address that turned out bad. A name without such records is no failure; NXDOMAIN is one, but for CAA.
     """
 
     async def addresses(self, name: str) -> Sequence[str]:
-        """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. Empty is a Dns problem."""
+        """IPv4 and IPv6 addresses, IPv4 first; an IP literal is its own answer. None at all is a DnsFailure."""
 
-    async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:
-        """Planned, for the feature dns-01: TXT values, the strings of each record joined."""
+    async def txt(self, name: str, *, server: str | None = None) -> Found[str]:
+        """TXT values, the strings of each record joined; aliases are followed. At most 200."""
 
-    async def caa(self, name: str) -> "Sequence[CaaRecord]":
-        """Planned, for the feature caa: CAA records at exactly this name, aliases followed."""
+    async def caa(self, name: str) -> Found[CaaRecord]:
+        """Planned, for the feature caa: CAA records at exactly this name, aliases followed.
 
-    async def query(self, name: str, kind: str, *, server: str | None = None) -> Sequence[Any]:
+        A name that does not exist has none (RFC 8659 s3).
+        """
+
+    async def query(self, name: str, kind: str, *, server: str | None = None) -> Found[Any]:
         """Records of any type, as dnspython rdata."""
 
 

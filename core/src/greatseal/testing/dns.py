@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
+import dns.edns
 import dns.exception
 import dns.flags
 import dns.message
@@ -33,7 +34,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. ``values`` are zone-file texts, ``alias`` puts a chain of CNAMEs before them.
+    """One answer. ``values`` are zone-file texts, ``alias`` puts a chain of CNAMEs before them. ``reasons`` are extended errors (RFC 8914).
 
     ``lost`` sends nothing, ``truncated`` only a TC bit over UDP, ``other_id`` the whole answer under another message id,
     ``garbage`` bytes that are no message.
@@ -42,6 +43,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
     rcode: str = "NOERROR"
     alias: tuple[str, ...] = ()
+    reasons: tuple[tuple[int, str], ...] = ()
     authentic: bool = False
     lost: bool = False
     truncated: bool = False
@@ -97,6 +99,8 @@ class ScriptedDns:
 def _message(query: dns.message.Message, answer: Answer, kind: str, *, cut: bool) -> dns.message.Message:
     reply = dns.message.make_response(query, recursion_available=True)
     reply.set_rcode(dns.rcode.from_text(answer.rcode))
+    if answer.reasons:
+        reply.use_edns(0, options=[dns.edns.EDEOption(dns.edns.EDECode.make(code), text) for code, text in answer.reasons])
     if answer.authentic:
         reply.flags |= dns.flags.AD
     if answer.other_id:

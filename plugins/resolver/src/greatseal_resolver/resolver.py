@@ -8,13 +8,16 @@ from ipaddress import ip_address
 from typing import Any
 
 import dns.asyncresolver
+import dns.edns
 import dns.exception
 import dns.flags
+import dns.message
 import dns.nameserver
 import dns.resolver
-import msgspec
 
 from greatseal.api.problems import DnsFailure, Internal
+from greatseal.api.services import CaaRecord, Found
+from greatseal.net import excerpt
 from greatseal_resolver.names import LOOPBACK, canonical, is_localhost, parse_name
 from greatseal_resolver.nameservers import PLAIN_PORT, TLS_PORT, TlsNameserver, parse_server, system_servers, tls_context
 from greatseal_resolver.settings import DnsSettings, HostsSettings
@@ -22,15 +25,8 @@ from greatseal_resolver.settings import DnsSettings, HostsSettings
 SERVER_SECONDS = 2.0
 LIFETIME_SECONDS = 5.0
 MAX_RECORDS = 200
+MAX_REASONS = 3
 UDP_PAYLOAD = 1232  # DNS flag day 2020: below every path's fragment size
-
-
-class CaaProperty(msgspec.Struct, frozen=True):
-    """One CAA property (RFC 8659 s4.1)."""
-
-    flags: int
-    tag: str
-    value: str
 
 
 class DnsResolver:
@@ -55,7 +51,7 @@ class DnsResolver:
         if key in self.hosts:
             return self.hosts[key]
         answers = await asyncio.gather(self.query(name, "A"), self.query(name, "AAAA"), return_exceptions=True)
-        found = [record.address for answer in answers if not isinstance(answer, BaseException) for record in answer]
+        found = [record.address for answer in answers if not isinstance(answer, BaseException) for record in answer.records]
         if found:
             return found  # a zone whose servers fail AAAA alone is still reachable
         for answer in answers:
@@ -63,28 +59,28 @@ class DnsResolver:
                 raise answer
         raise DnsFailure(f"{key} has neither A nor AAAA records")
 
-    async def txt(self, name: str, *, server: str | None = None) -> Sequence[str]:
+    async def txt(self, name: str, *, server: str | None = None) -> Found[str]:
         """TXT values, the strings of each record joined (RFC 1035 s3.3.14)."""
-        records = await self.query(name, "TXT", server=server)
-        return [b"".join(record.strings).decode(errors="backslashreplace") for record in records]
+        found = await self.query(name, "TXT", server=server)
+        return Found([b"".join(record.strings).decode(errors="backslashreplace") for record in found.records], found.server)
 
-    async def caa(self, name: str) -> Sequence[CaaProperty]:
+    async def caa(self, name: str) -> Found[CaaRecord]:
         """CAA records at exactly this name, aliases followed. A name that does not exist has none (RFC 8659 s3)."""
         try:
-            records = await self.query(name, "CAA")
-        except Nxdomain:
-            return []
-        return [CaaProperty(record.flags, record.tag.decode(errors="replace"), record.value.decode(errors="replace")) for record in records]
+            found = await self.query(name, "CAA")
+        except Nxdomain as none:
+            return Found((), none.server)
+        return Found([_caa(record) for record in found.records], found.server)
 
-    async def query(self, name: str, kind: str, *, server: str | None = None) -> Sequence[Any]:
+    async def query(self, name: str, kind: str, *, server: str | None = None) -> Found[Any]:
         """Records of any type, as dnspython rdata; none is an empty list."""
         if is_localhost(canonical(name)):
-            return []
+            return Found((), "this machine")
         answer = await self._answer(name, kind, server)
         records = list(answer.rrset or ())
         if len(records) > MAX_RECORDS:
             raise DnsFailure(f"{kind} {canonical(name)}: {len(records)} records; at most {MAX_RECORDS} are read")
-        return records
+        return Found(records, f"{answer.nameserver} port {answer.port}")
 
     async def validates(self) -> bool:
         """Whether the resolver calls its answer for the signed root zone authentic."""
@@ -99,7 +95,7 @@ class DnsResolver:
         except ValueError as error:
             raise DnsFailure(f"{question}: {error}") from error
         except dns.resolver.NXDOMAIN as error:
-            raise Nxdomain(f"{question}: NXDOMAIN from {_listed(stub)}") from error
+            raise Nxdomain(question, _listed(stub)) from error
         except dns.resolver.NoNameservers as error:
             raise DnsFailure(f"{question}: {_tried(error)}") from error
         except dns.resolver.LifetimeTimeout as error:
@@ -138,7 +134,15 @@ class DnsResolver:
 
 
 class Nxdomain(DnsFailure):
-    """The name does not exist."""
+    """The name does not exist, says ``server``."""
+
+    def __init__(self, question: str, server: str) -> None:
+        super().__init__(f"{question}: NXDOMAIN from {server}")
+        self.server = server
+
+
+def _caa(record: Any) -> CaaRecord:
+    return CaaRecord(record.flags, record.tag.decode(errors="replace"), record.value.decode(errors="backslashreplace"))
 
 
 def _is_literal(name: str) -> bool:
@@ -160,7 +164,19 @@ def _place(server: object) -> str:
 
 def _tried(error: dns.resolver.NoNameservers) -> str:
     """What each server did. dnspython's tuples are (server, over TCP, port, exception or rcode, response)."""
-    return "; ".join(f"{_said(what)} from {_place(server)}" for server, _, _, what, _ in error.kwargs["errors"])
+    tried = error.kwargs["errors"]
+    return "; ".join(f"{_said(what)} from {_place(server)}{_because(response)}" for server, _, _, what, response in tried)
+
+
+def _because(response: dns.message.Message | None) -> str:
+    """Why, where the resolver tells it (RFC 8914): what is wrong with the signatures of a zone, above all."""
+    errors = response.extended_errors() if response is not None else ()
+    return "".join(f" ({_words(error)})" for error in errors[:MAX_REASONS])
+
+
+def _words(error: dns.edns.EDEOption) -> str:
+    kind = error.code.name.replace("_", " ")
+    return f"{kind}: {excerpt(error.text)}" if error.text else kind
 
 
 def _said(what: object) -> str:
