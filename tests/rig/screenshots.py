@@ -3,55 +3,99 @@
 import asyncio
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from rig.browser import Page, chromium
+from rig.browser import Browser, Page, chromium
 
+from greatseal.api.directory import AccountState
+from greatseal.testing.distributions import install
+from greatseal.testing.people import PEOPLE, people_of
 from greatseal.testing.service import document, serve
 from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
-PERMISSIONS = ["clients:*", "keys:read", "users:read", "audit:read"]
+LOOK = {"display_name": "Example Organisation"}
 SIZES = {"wide": (960, 600), "narrow": (390, 700)}
 
 
 async def main(folder: Path) -> None:
     """Write a PNG for every page, in both colour schemes and sizes."""
-    with tempfile.TemporaryDirectory() as state:
-        users = Path(state) / "users.toml"
-        add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("administrators", "staff"))
-        role = {
-            "name": "administrator",
-            "permissions": ["clients:*", "keys:read", "users:read", "audit:read"],
-            "groups": ["administrators"],
-        }
-        sections: dict[str, Any] = {
-            "users": {"file": str(users)},
-            "rbac": {"role": [role]},
-            "webui": {"display_name": "Example Organisation"},
-        }
-        async with (
-            serve(document(Path(state), ["ca", "acme", "resolver", "http-01", "idp", "users-file"], **sections)) as service,
-            chromium() as browser,
-        ):
-            plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
-            registered = await plugin.assembly(service.host("idp")).clients.register_body(
-                {
-                    "client_name": "Example Wiki",
-                    "redirect_uris": ["http://localhost/account"],  # any port: the account page then shows what was allowed
-                    "scopes": ["openid", "profile", "email", "groups", "offline_access"],
-                    "token_endpoint_auth_method": "client_secret_basic",
-                    "client_secret": "s" * 43,
-                },
-                open=False,
-                by="screenshots",
-            )
-            for dark in (False, True):
-                for size, (width, height) in SIZES.items():
-                    page = await browser.page(width=width, height=height, dark=dark)
-                    await _walk(page, service.url, registered.client.client_id, folder, f"{size}-{'dark' if dark else 'light'}")
+    async with chromium() as browser:
+        with tempfile.TemporaryDirectory() as state:
+            await _of_everybody(browser, Path(state), folder)
+        with tempfile.TemporaryDirectory() as state:
+            await _of_further_steps(browser, Path(state), folder)
+
+
+async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
+    users = state / "users.toml"
+    add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("administrators", "staff"))
+    role = {
+        "name": "administrator",
+        "permissions": ["clients:*", "keys:read", "users:read", "audit:read"],
+        "groups": ["administrators"],
+    }
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "webui": LOOK}
+    async with serve(document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file"], **sections)) as service:
+        plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
+        registered = await plugin.assembly(service.host("idp")).clients.register_body(
+            {
+                "client_name": "Example Wiki",
+                "redirect_uris": ["http://localhost/account"],  # any port: the account page then shows what was allowed
+                "scopes": ["openid", "profile", "email", "groups", "offline_access"],
+                "token_endpoint_auth_method": "client_secret_basic",
+                "client_secret": "s" * 43,
+            },
+            open=False,
+            by="screenshots",
+        )
+        async for page, kind in _kinds(browser):
+            await _walk(page, service.url, registered.client.client_id, folder, kind)
+
+
+async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:
+    """The pages that a directory with one-time codes and passwords that expire adds to the sign-in."""
+    sys.path.insert(0, str(state))
+    async with serve(document(state, ["idp", install(state, "greatseal-people", PEOPLE)], webui=LOOK)) as service:
+        people = people_of(service)
+        people.change("alice", authentication_types=("otp",))
+        people.change("bob", state=AccountState(password_expired=True))
+        async for page, kind in _kinds(browser):
+            await _steps(page, service.url, people.passwords, folder, kind)
+
+
+async def _kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:
+    for dark in (False, True):
+        for size, (width, height) in SIZES.items():
+            yield await browser.page(width=width, height=height, dark=dark), f"{size}-{'dark' if dark else 'light'}"
+
+
+async def _steps(page: Page, url: str, passwords: Mapping[str, str], folder: Path, kind: str) -> None:
+    async def signed_in(username: str, to: str) -> None:
+        await page.goto(f"{url}/ui/auth/login")
+        await page.fill("#username", username)
+        await page.fill("#password", passwords[username])
+        await page.click("#sign-in", to=f"{url}{to}")
+
+    async def picture(name: str) -> None:
+        await page.picture(folder / f"{name}-{kind}.png", whole=True)
+
+    await signed_in("alice", "/login")
+    await picture("code")
+    await page.fill("#code", "000000")
+    await page.click("#sign-in", to=f"{url}/login")
+    await picture("code-error")
+    await signed_in("bob", "/login/change-password")
+    await picture("change-password")
+    for field, password in (("#old_password", passwords["bob"]), ("#new_password", "short"), ("#new_password_again", "short")):
+        await page.fill(field, password)
+    await page.click("#change-password", to=f"{url}/login/change-password")
+    await picture("change-password-error")
+    if page.complaints:
+        raise AssertionError(page.complaints)
 
 
 async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
