@@ -309,6 +309,9 @@ class Host(Protocol):
     def components(self, contract: type[T]) -> Mapping[str, T]:
         """The frozen registry of a component type, by key. Complete from the lifespans on."""
 
+    def brought_by(self, contract: type[object], key: str) -> str:
+        """The feature whose plugin brought a component of :meth:`components`: what is wrong with it is told with that name."""
+
     def discovery(self, document: str) -> Mapping[str, object]:
         """The members that plugins add to a discovery document, merged now. Tell ``tx.changed(document, "")`` to have it read again."""
 

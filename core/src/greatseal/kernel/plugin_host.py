@@ -94,6 +94,9 @@ class PluginHost:
     def components(self, contract: type[T]) -> Mapping[str, T]:
         return self._kernel.registry.of(contract)
 
+    def brought_by(self, contract: type[object], key: str) -> str:
+        return self._kernel.registry.owner(contract, key)
+
     def discovery(self, document: str) -> Mapping[str, object]:
         return self._kernel.discovery_members(document)
 

@@ -90,7 +90,7 @@ class Registry:
         if problem := self.add(Point("components", contract, lambda one: f"{contract.__name__} {one.name}"), component, owner):
             return problem
         if contract.most is not None and len(found) > contract.most:
-            owners = " and ".join(repr(self.owner(contract, key)) for key in found)
+            owners = " and ".join(repr(self._owners[contract, key]) for key in found)
             return f"components: of {contract.__name__} there may be {contract.most}, they come from plugins {owners}; disable one"
         return None
 
@@ -132,5 +132,5 @@ class Registry:
         raise KeyError(contract)
 
     def owner(self, contract: type[Any], key: str) -> str:
-        """The feature that provided the component."""
-        return self._owners[contract, key]
+        """The feature that provided the component, by its key in :meth:`of`."""
+        return self._owners[contract, f"{contract.__name__} {key}" if issubclass(contract, Component) else key]

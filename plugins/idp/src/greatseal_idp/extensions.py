@@ -12,6 +12,7 @@ from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.tokens import Granted
 from greatseal.host import Host
+from greatseal_idp.brought import IDP, of_extension, twice
 
 MAX_KEPT = 32_768
 """Bytes of JSON that all extensions may keep of one request: it rests with the code and the family."""
@@ -251,17 +252,15 @@ def _checked(one: Found, before: Terms, terms: object) -> Terms:
     return msgspec.structs.replace(terms, not_after=min(ends, default=None))
 
 
-def problems(found: Sequence[Found], reserved: frozenset[str]) -> list[str]:
+def problems(host: Host, found: Sequence[Found], reserved: frozenset[str]) -> list[str]:
     """What is wrong with extensions together, one line each. ``reserved`` are claims of tokens that are this service's own."""
-    owned: dict[tuple[str, str], str] = {("prompts", prompt): "idp" for prompt in PROMPTS}
-    owned |= {("response_modes", mode): "idp" for mode in RESPONSE_MODES}
+    owned = dict.fromkeys([*(f"prompt {prompt!r}" for prompt in PROMPTS), *(f"response mode {mode!r}" for mode in RESPONSE_MODES)], IDP)
+    owned |= dict.fromkeys((f"claim {name!r} of access tokens" for name in reserved), IDP)
     wrong = []
     for one in found:
-        names = [("opens", one.opens)] if one.opens is not None else []
-        names += [(point, name) for point, each in (("prompts", one.prompts), ("response_modes", one.response_modes)) for name in each]
-        for place in names:
-            first = owned.setdefault(place, one.name)
-            if first != one.name:
-                wrong.append(f"extension {one.name!r}: {place[0]} {place[1]!r} is that of {first!r} already; disable one of them")
-        wrong += [f"extension {one.name!r}: the claim {name!r} is set by idp alone" for name in sorted(one.claims & reserved)]
+        me = of_extension(host, one.name)
+        brought = [f"prompt {prompt!r}" for prompt in one.prompts] + [f"response mode {mode!r}" for mode in one.response_modes]
+        brought += [f"claim {name!r} of access tokens" for name in sorted(one.claims & reserved)]
+        brought += [f"parameter {one.opens!r}"] if one.opens is not None else []
+        wrong += [twice(f"the {what}", owned[what], me) for what in brought if owned.setdefault(what, me) != me]
     return wrong

@@ -123,7 +123,7 @@ class Plugin:
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
         found = self.assembly(host).extensions.found
-        return [*unknown_permissions(host), *fields.problems(host), *extensions.problems(found, OWN)]
+        return [*unknown_permissions(host), *fields.problems(host), *extensions.problems(host, found, OWN)]
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:

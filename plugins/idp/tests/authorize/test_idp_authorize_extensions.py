@@ -663,16 +663,28 @@ class Modal(Envelope):
 
 
 @pytest.mark.parametrize(
-    ("components", "said"),
+    ("plugins", "what", "first", "second", "cure"),
     [
-        ((Claiming(),), "extension 'claiming': the claim 'sub' is set by idp alone"),
-        ((Prompting(),), "extension 'prompting': prompts 'login' is that of 'idp' already"),
-        ((Envelope(), Modal()), "extension 'modal': response_modes 'wrapped' is that of 'envelope' already; disable one of them"),
+        ([[Claiming()]], "claim 'sub' of access tokens", "'idp'", "'parts0' (extension 'claiming')", "disable plugin 'parts0'"),
+        ([[Prompting()]], "prompt 'login'", "'idp'", "'parts0' (extension 'prompting')", "disable plugin 'parts0'"),
+        (
+            [[Envelope()], [Modal()]], "response mode 'wrapped'", "'parts0' (extension 'envelope')", "'parts1' (extension 'modal')",
+            "disable one of them",
+        ),
+        (
+            [[Envelope(), Modal()]], "response mode 'wrapped'", "'parts0' (extension 'envelope')", "'parts0' (extension 'modal')",
+            "take it out of one of them",
+        ),
     ],
-)
-async def test_extensions_that_do_not_go_together_stop_the_start(open_idp: Any, parts: Any, components: Any, said: str) -> None:
-    with pytest.raises(StartProblem, match=said):
-        await open_idp(parts(*components))
+)  # fmt: skip
+async def test_extensions_that_do_not_go_together_stop_the_start(
+    open_idp: Any, parts: Any, plugins: Any, what: str, first: str, second: str, cure: str
+) -> None:
+    features = [parts(*components) for components in plugins]
+
+    with pytest.raises(StartProblem) as raised:
+        await open_idp(*features)
+    assert f"the {what} comes from plugin {first} and from plugin {second}; {cure}" in str(raised.value)
 
 
 async def test_without_extensions_nothing_of_them_is_read(desk: Any, register_app: Any) -> None:

@@ -14,6 +14,7 @@ from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.declarations import Secret
 from greatseal.api.tokens import TokenBinding, UnauthorizedClient
 from greatseal.host import Host
+from greatseal_idp.brought import IDP, Bringer, of_binding, of_extension, twice
 from greatseal_idp.proofs import PROMISED
 
 DEFAULT_METHOD = "private_key_jwt"
@@ -211,32 +212,27 @@ class Fields:
             raise InvalidClientMetadata(_readable(error, self._struct.__struct_fields__)) from None
 
 
-def brought_by(host: Host) -> list[tuple[str, type[msgspec.Struct]]]:
+def brought_by(host: Host) -> list[tuple[Bringer, type[msgspec.Struct]]]:
     """The Structs of members that token bindings and extensions bring, each with what brings it."""
-    found = [(_binding(one.confirmation), one.fields) for one in host.components(TokenBinding).values()]
-    found += [(f"extension {one.name!r}", one.fields) for one in host.components(Extension).values()]
+    found = [(of_binding(host, name), one.fields) for name, one in host.components(TokenBinding).items()]
+    found += [(of_extension(host, name), one.fields) for name, one in host.components(Extension).items()]
     return [(who, struct) for who, struct in found if struct is not None]
 
 
 def problems(host: Host) -> list[str]:
     """What is wrong with the members that plugins bring, one line each."""
-    owners = dict.fromkeys(ClientFields.__struct_fields__, "idp")
+    owners = dict.fromkeys(ClientFields.__struct_fields__, IDP)
     wrong = []
     for who, struct in brought_by(host):
         for field in msgspec.structs.fields(struct):
+            keeper = f"token binding {PROMISED.get(field.name)!r}"
             if field.required:
                 wrong.append(f"{who}: the client member {field.name!r} has no default; give it the one that asks for nothing")
-            elif field.name in PROMISED and who != _binding(PROMISED[field.name]):
-                wrong.append(
-                    f"{who}: the client member {field.name!r} is for the {_binding(PROMISED[field.name])}, which keeps its promise"
-                )
+            elif field.name in PROMISED and who.component != keeper:
+                wrong.append(f"{who}: the client member {field.name!r} is for the {keeper}, which keeps its promise; rename it")
             elif (first := owners.setdefault(field.name, who)) != who:
-                wrong.append(f"{who}: the client member {field.name!r} is that of {first} already; disable one of them")
+                wrong.append(twice(f"the client member {field.name!r}", first, who))
     return wrong
-
-
-def _binding(confirmation: str) -> str:
-    return f"token binding {confirmation!r}"
 
 
 def _unprovided(name: str) -> InvalidClientMetadata:

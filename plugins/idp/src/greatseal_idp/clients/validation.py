@@ -61,8 +61,6 @@ class Rules:
         method = self._host.components(ClientAuthMethod).get(name)
         if method is not None:
             return method
-        if name == "kerberos_client_auth":
-            raise InvalidClientMetadata("token_endpoint_auth_method: kerberos_client_auth needs [ipa] gssapi = true")
         offered = ", ".join(sorted(self._host.components(ClientAuthMethod)))
         raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered}")
 
