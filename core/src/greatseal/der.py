@@ -1,6 +1,6 @@
 """The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting a certificate together."""
 
-__all__ = ["bit_string", "children", "content", "element", "elements", "sequence"]
+__all__ = ["bit_string", "children", "content", "element", "elements", "sequence", "signed"]
 
 SEQUENCE = 0x30
 BIT_STRING = 0x03
@@ -38,6 +38,11 @@ def sequence(*parts: bytes) -> bytes:
 def bit_string(content: bytes) -> bytes:
     """A BIT STRING of whole octets."""
     return element(BIT_STRING, b"\x00" + content)
+
+
+def signed(body: bytes, algorithm: bytes, signature: bytes) -> bytes:
+    """What was signed, its AlgorithmIdentifier and the signature: a certificate or CRL (RFC 5280 s4.1.1, s5.1.1)."""
+    return sequence(body, algorithm, bit_string(signature))
 
 
 def element(tag: int, content: bytes) -> bytes:

@@ -17,9 +17,8 @@ from greatseal.api.issuance import Certificate, Draft, IssuanceRequest
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ISSUANCE
 from greatseal.testing.service import Kernel, Service, document
-from greatseal_ca.build import to_be_signed
+from greatseal_ca.build import Composition, to_be_signed
 from greatseal_ca.issue import CertificateAuthority
-from greatseal_ca.lint import Expected
 
 MakeCsr = Callable[..., bytes]
 SHA256 = hashes.SHA256()
@@ -67,7 +66,7 @@ class Desk(msgspec.Struct, frozen=True):
 
     def authority(self, ca_id: str = "default"):
         """The open CA of that id."""
-        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca")).authorities.of(ca_id)
+        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca")).authorities.issuing[ca_id]
 
     def chain(self, certificate: Certificate) -> list[x509.Certificate]:
         """The certificate and those above it, the root too."""
@@ -93,11 +92,10 @@ class Desk(msgspec.Struct, frozen=True):
     async def compose(self, *names: str, **more) -> Draft:
         return await self.issuance.compose(self.request(*names, **more))
 
-    def composed(self, *names: str, **more) -> tuple[bytes, Expected]:
+    def composed(self, *names: str, **more) -> tuple[bytes, Composition]:
         """A to-be-signed part that nobody linted, and what the lint is to find."""
         composition = self.issuance.composition(self.request(*names, **more))
-        content = composition.content(self.service.kernel.clock.now())
-        return to_be_signed(content, composition.frame), composition.expected(content.not_before)
+        return to_be_signed(composition.content(self.service.kernel.clock.now()), composition.frame), composition
 
     async def certify(self, *names: str, **more) -> Certificate:
         """From the request to the inventory."""

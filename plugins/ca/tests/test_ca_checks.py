@@ -128,11 +128,16 @@ async def test_wildcards_are_matched_with_their_prefix(with_patterns):
     await denied(desk, "identifier-patterns", "*.example.com")
 
 
-async def test_a_profile_without_patterns_allows_any_identifier(open_desk):
-    desk = await open_desk(profiles={"p": {}})
+async def test_a_profile_without_patterns_allows_any_identifier(open_desk, tmp_path):
+    (hook := tmp_path / "hook").write_text("not run")
+    desk = await open_desk(profiles={"p": {}, "other": {PATTERNS: ["other.example"], "auth_hook": str(hook)}})
 
     await check(desk, "identifier-patterns", "anything.example")
     await check(desk, "auth-hook", "anything.example")
+
+
+async def test_a_check_that_no_profile_needs_is_not_made(desk):
+    assert list(desk.service.host("ca").components(FinalizeCheck)) == ["blocked-keys"]
 
 
 # ---- The hook

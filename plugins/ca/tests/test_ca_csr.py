@@ -18,8 +18,7 @@ from greatseal.api.acme import BadCsr, Identifier
 from greatseal.der import bit_string, children, element, sequence
 from greatseal_ca import csr
 from greatseal_ca.csr import MAX_CSR_BYTES, match
-from greatseal_ca.identifiers import BUILT_IN
-from greatseal_ca.names import is_hostname
+from greatseal_ca.identifiers import BUILT_IN, is_hostname
 
 TYPES = {one.type: one for one in BUILT_IN}
 

@@ -17,7 +17,7 @@ from greatseal.api.problems import BadRequest, Internal, StartProblem, Unavailab
 from greatseal.testing.distributions import install
 from greatseal.testing.issuers import IssuerContract
 from greatseal.testing.service import Kernel, document
-from greatseal_ca.returned import check_returned
+from greatseal_ca.lint import check_returned
 
 OTHERS = """
 from datetime import UTC, datetime, timedelta
@@ -251,7 +251,7 @@ async def test_a_ca_that_no_profile_signs_with_is_not_opened(open_as):
     desk = await open_as("mtc")
     service = desk.service.kernel
 
-    assert service.hooks.instances["ca"]._shared(desk.service.host("ca")).authorities.all() == ()
+    assert service.hooks.instances["ca"]._shared(desk.service.host("ca")).authorities.issuing == {}
     assert not (service.state_dir / "ca").exists()
     assert list(desk.issuance.profiles()) == ["default"]
 

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from greatseal.api.acme import BadCsr, InvalidProfile
-from greatseal.api.issuance import Issued, Issuer, SerialTaken
+from greatseal.api.issuance import IssuanceRequest, Issued, Issuer, SerialTaken
 from greatseal.api.problems import Conflict, Internal, NotFound, Unavailable
 from greatseal.testing.schema import at_revision, schema_matches
 from greatseal.testing.store import audit
@@ -212,28 +212,35 @@ async def test_the_lint_passes_what_was_meant(desk):
 
 AIA = x509.AuthorityInformationAccess([x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.DNSName("a"))])
 WRONG = {
-    "the public key is not": lambda _: {"spki": b"other"},
-    "the names": lambda _: {"names": frozenset({x509.DNSName("a.example.com"), x509.DNSName("b.example.com")})},
-    "extended key usages": lambda _: {"eku": ("clientAuth",)},
-    "the lifetime is longer": lambda _: {"longest_days": 89},
-    "the lifetime is not within": lambda expected: {"bounds": replace(expected.bounds, end=expected.bounds.begin)},
-    "it is no CA certificate of that path length": lambda _: {"path_length": 0},
-    "the signature algorithm": lambda expected: {"frame": replace(expected.frame, algorithm=b"0\x00")},
-    "the issuer is not": lambda expected: {"frame": replace(expected.frame, issuer=b"0\x00")},
-    "the serial is not the issuer's": lambda expected: {"frame": replace(expected.frame, serial=b"\x41" * 16)},
-    "an extension of the issuer is another or missing": lambda expected: {
-        "frame": replace(expected.frame, extensions=(x509.Extension(AIA.oid, False, AIA),))
+    "the public key is not": lambda meant: {"request": replace(meant.request, csr=replace(meant.request.csr, spki=b"other"))},
+    "the names": lambda _: {"names": (x509.DNSName("a.example.com"), x509.DNSName("b.example.com"))},
+    "extended key usages": lambda meant: {"request": under(meant.request, eku=("clientAuth",))},
+    "the lifetime is longer": lambda meant: {"request": under(meant.request, validity_days=89)},
+    "the lifetime is not within": lambda meant: {
+        "window": replace(meant.window, bounds=replace(meant.window.bounds, end=meant.window.bounds.begin))
     },
-    "an extension is unknown": lambda expected: {"frame": replace(expected.frame, extensions=())},
+    "it is no CA certificate of that path length": lambda meant: {"request": under(meant.request, path_length=0)},
+    "the signature algorithm": lambda meant: {"frame": replace(meant.frame, algorithm=b"0\x00")},
+    "the issuer is not": lambda meant: {"frame": replace(meant.frame, issuer=b"0\x00")},
+    "the serial is not the issuer's": lambda meant: {"frame": replace(meant.frame, serial=b"\x41" * 16)},
+    "an extension of the issuer is another or missing": lambda meant: {
+        "frame": replace(meant.frame, extensions=(x509.Extension(AIA.oid, False, AIA),))
+    },
+    "an extension is unknown": lambda meant: {"frame": replace(meant.frame, extensions=())},
 }
+
+
+def under(request: IssuanceRequest, **changes) -> IssuanceRequest:
+    """The request under a profile with other members."""
+    return replace(request, profile=replace(request.profile, **changes))
 
 
 @pytest.mark.parametrize(("finding", "change"), WRONG.items(), ids=WRONG)
 async def test_the_lint_finds_what_was_not_meant(desk, finding, change):
-    tbs, expected = desk.composed("a.example.com")
+    tbs, meant = desk.composed("a.example.com")
 
     with pytest.raises(Internal) as refused:
-        lint(tbs, replace(expected, **change(expected)))
+        lint(tbs, replace(meant, **change(meant)))
     assert finding in refused.value.cause
     assert refused.value.detail == ""
 
@@ -256,13 +263,13 @@ async def test_the_key_of_the_ca_is_not_certified(desk):
 
 
 async def test_the_lint_refuses_a_ca_certificate(desk):
-    tbs, expected = desk.composed("a.example.com")
+    tbs, meant = desk.composed("a.example.com")
     issuing = desk.authority().certificate
 
     with pytest.raises(Internal) as refused:
-        lint(issuing.tbs_certificate_bytes, expected)
+        lint(issuing.tbs_certificate_bytes, meant)
     assert "it is a CA certificate" in refused.value.cause
     assert "keyUsage allows more" in refused.value.cause
     with pytest.raises(Internal) as unreadable:
-        lint(tbs[:-1], expected)
+        lint(tbs[:-1], meant)
     assert "cannot be read" in unreadable.value.cause

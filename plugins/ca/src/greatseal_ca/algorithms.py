@@ -1,6 +1,6 @@
 """Key types by the names of the configuration: making keys, and how certificates name their signatures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
@@ -23,7 +23,8 @@ _SIGNATURES: MappingProxyType[tuple[str, HashAlg | None], bytes] = MappingProxyT
     }
 )
 """AlgorithmIdentifiers by the family of the key and the hash (RFC 5758 s3.2, RFC 4055 s5, RFC 8410 s3, RFC 9881 s2)."""
-_HASHES = {algorithm: hash_alg for (_, hash_alg), algorithm in _SIGNATURES.items()}
+HASHES: Mapping[bytes, HashAlg | None] = MappingProxyType({algorithm: hash_alg for (_, hash_alg), algorithm in _SIGNATURES.items()})
+"""The hash that an AlgorithmIdentifier of :func:`signature_algorithm` asks for, None where the algorithm has its own."""
 
 _MAKERS: dict[str, Callable[[], CertificateIssuerPrivateKeyTypes]] = {
     "ec:P-256": lambda: ec.generate_private_key(ec.SECP256R1()),
@@ -49,8 +50,3 @@ def signature_algorithm(key_type: str, hash_alg: HashAlg) -> bytes:
     if family not in {"ec", "rsa"}:
         return _SIGNATURES[family, None]  # its hash is its own
     return _SIGNATURES[family, "sha384" if key_type == "ec:P-384" and hash_alg == "sha256" else hash_alg]
-
-
-def hash_named_by(algorithm: bytes) -> HashAlg | None:
-    """The hash that an AlgorithmIdentifier of :func:`signature_algorithm` asks for, None where the algorithm has its own."""
-    return _HASHES[algorithm]

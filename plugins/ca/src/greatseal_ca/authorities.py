@@ -48,8 +48,9 @@ class Authorities:
     def __init__(self, settings: Mapping[str, CaSettings], profiles: Profiles, default_id: str) -> None:
         self._settings = {ca_id: ca for ca_id, ca in settings.items() if profiles.signed(ca_id)}
         self._profiles = profiles
-        self._open: dict[str, Issuing] = {}
         self.ids = tuple(self._settings)
+        self.issuing: dict[str, Issuing] = {}
+        """Those that are open, by id."""
         self.default_id = default_id
 
     async def open(self, host: Host, inventory: Inventory) -> None:
@@ -59,7 +60,7 @@ class Authorities:
             authority = await (brought.open() if brought else open_sealed(host, ca))
             if blocked := await host.blocked_keys.find(spki_sha256(authority.signer.public_key)):
                 raise StartProblem(f"[ca] {ca_id}: the key of the CA certificate is blocked ({blocked.reason}); bring another CA")
-            self._open[ca_id] = issuing = Issuing(authority, ca)
+            self.issuing[ca_id] = issuing = Issuing(authority, ca)
             await host.db.write(_keep_chain, issuing.delivered)
             inventory.knows(issuing.delivered)
             write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(authority.chain[-1:]))
@@ -82,18 +83,6 @@ class Authorities:
         if in_store(ca.key_file):
             return Stored(host, ca, ca.key_file, ca.cert_file, profiles)
         return Files(host, ca, ca.key_file, ca.cert_file, profiles)
-
-    def of(self, ca_id: str) -> Issuing:
-        """The CA of that id, which is one of :attr:`ids`."""
-        return self._open[ca_id]
-
-    def find(self, ca_id: str) -> Issuing | None:
-        """The CA of that id, when it is open."""
-        return self._open.get(ca_id)
-
-    def all(self) -> tuple[Issuing, ...]:
-        """Every CA that is open."""
-        return tuple(self._open.values())
 
 
 def _keep_chain(tx: Tx, chain: tuple[bytes, ...]) -> None:

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
 from sqlalchemy import select
 
-from greatseal import faults
+from greatseal import der, faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import Frame
 from greatseal.api.keys import KeyRing, Signer
@@ -19,9 +19,18 @@ from greatseal.api.store import Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
-from greatseal_ca import names
-from greatseal_ca.algorithms import hash_named_by, signature_algorithm
-from greatseal_ca.build import Content, assemble, authority_key_identifier, ca_extensions, draw_serial, extension, subject_of, to_be_signed
+from greatseal_ca.algorithms import HASHES, signature_algorithm
+from greatseal_ca.build import (
+    Content,
+    authority_key_identifier,
+    ca_extensions,
+    common_name,
+    draw_serial,
+    extension,
+    organization,
+    subject_of,
+    to_be_signed,
+)
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.tables import authority
 from greatseal_ca.validity import BACKDATE, DAY, moment_of
@@ -100,7 +109,8 @@ async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | No
         extensions=(extension(authority_key_identifier(issuer.certificate)),) if issuer else (),
     )
     tbs = to_be_signed(content, frame)
-    return x509.load_der_x509_certificate(assemble(tbs, await signer.sign(tbs, hash_alg=hash_named_by(frame.algorithm))))
+    signature = await signer.sign(tbs, hash_alg=HASHES[frame.algorithm])
+    return x509.load_der_x509_certificate(der.signed(tbs, frame.algorithm, signature))
 
 
 def made_days(ca: CaSettings) -> int:
@@ -162,7 +172,7 @@ def _subject(ca: CaSettings, role: str, spki: bytes) -> x509.Name:
         common = f"{ca.common_name} Root" if role == "root" else ca.common_name
     else:
         common = f"Greatseal {role.title()} CA {hashlib.sha256(spki).hexdigest()[:8]}"
-    return x509.Name([*([names.organization(ca.organization)] if ca.organization else []), names.common_name(common)])
+    return x509.Name([*([organization(ca.organization)] if ca.organization else []), common_name(common)])
 
 
 def _begin(host: Host, issuer: Made | None) -> int:

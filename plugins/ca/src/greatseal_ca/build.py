@@ -1,6 +1,7 @@
 """To-be-signed certificates: built once under a throw-away key, recorded, then signed as they are (RFC 5280 s4.1)."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -9,16 +10,21 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import AuthorityInformationAccessOID
+from cryptography.x509.name import _ASN1Type  # the only door to the string type of a name attribute
+from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
 from greatseal import der
-from greatseal.api.issuance import Frame
+from greatseal.api.acme import Identifier
+from greatseal.api.issuance import Frame, IssuanceRequest
+from greatseal_ca.constraints import Constraints
 from greatseal_ca.settings import eku_oid
-from greatseal_ca.validity import as_datetime
+from greatseal_ca.validity import Window, as_datetime
 
 Extensions = tuple[x509.Extension[x509.ExtensionType], ...]
 
 SERIAL_BYTES = 16
+MAX_COMMON_NAME = 64
+"""RFC 5280 appendix A: ub-common-name."""
 
 CA_USAGE = x509.KeyUsage(
     digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
@@ -32,6 +38,8 @@ LEAF_USAGE = x509.KeyUsage(
 
 _NOBODY = x509.Name([])
 _SHA256 = hashes.SHA256()
+# X.680 41.4
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,\-./:=?]*", re.ASCII)
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +50,30 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     not_before: int
     not_after: int
     extensions: Extensions
+
+
+class Composition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a certificate is made of: the wish, all names of the SAN, the frame of its issuer, and what bounds it."""
+
+    request: IssuanceRequest
+    names: tuple[x509.GeneralName, ...]
+    frame: Frame
+    window: Window
+    constraints: Constraints
+
+    def content(self, now: int) -> Content:
+        """What the certificate says, whoever issues it. Raises a Problem for a lifetime that cannot be granted."""
+        request, profile, key = self.request, self.request.profile, self.request.csr.public_key
+        begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
+        if profile.path_length is None:
+            name = subject(request.identifiers, request.csr.common_names)
+            if not self.constraints.allows_subject(name):
+                name = _NOBODY
+            extensions = leaf_extensions(key, self.names, profile.eku, empty_subject=not name.rdns)
+        else:
+            name = request.csr.csr.subject
+            extensions = ca_extensions(key, profile.eku, path_length=profile.path_length)
+        return Content(subject=name, public_key=key, not_before=begin, not_after=end, extensions=extensions)
 
 
 def to_be_signed(content: Content, frame: Frame) -> bytes:
@@ -59,21 +91,31 @@ def to_be_signed(content: Content, frame: Frame) -> bytes:
     return der.sequence(version, serial, frame.algorithm, frame.issuer, *rest)
 
 
-def assemble(tbs: bytes, signature: bytes) -> bytes:
-    """The certificate of a to-be-signed part: its own algorithm beside it, then the signature (RFC 5280 s4.1.1)."""
-    return der.sequence(tbs, algorithm_of(tbs), der.bit_string(signature))
-
-
-def algorithm_of(tbs: bytes) -> bytes:
-    """The AlgorithmIdentifier inside a to-be-signed part."""
-    # version, serialNumber, signature
-    return der.children(tbs)[2]
-
-
 def subject_of(certificate: x509.Certificate) -> bytes:
     """The subject as it stands in the certificate: those below it name their issuer with the same bytes."""
     # version, serialNumber, signature, issuer, validity, subject
     return der.children(certificate.tbs_certificate_bytes)[5]
+
+
+def subject(identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:
+    """The subject: a wished common name that is an identifier, else the first DNS name that is short enough, else empty."""
+    names = [one.value for one in identifiers if one.type == "dns" and len(one.value) <= MAX_COMMON_NAME]
+    wished = [name for name in (wish.lower() for wish in wishes) if name in names]
+    return x509.Name([common_name(name) for name in (wished or names)[:1]])
+
+
+def common_name(value: str) -> x509.NameAttribute[str]:
+    """A commonName: PrintableString where its characters allow, else UTF8String (CA document, log content rule 3)."""
+    return x509.NameAttribute(NameOID.COMMON_NAME, value, _string_type(value))
+
+
+def organization(value: str) -> x509.NameAttribute[str]:
+    """An organizationName with the string type of :func:`common_name`."""
+    return x509.NameAttribute(NameOID.ORGANIZATION_NAME, value, _string_type(value))
+
+
+def _string_type(value: str) -> _ASN1Type:
+    return _ASN1Type.PrintableString if _PRINTABLE.fullmatch(value) else _ASN1Type.UTF8String
 
 
 def leaf_extensions(

@@ -11,6 +11,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from greatseal.api.acme import RejectedIdentifier
 from greatseal_ca.settings import eku_oid
 
 _ANSWERED = (x509.BasicConstraints, x509.KeyUsage, x509.ExtendedKeyUsage, x509.NameConstraints, x509.CertificatePolicies)
@@ -41,6 +42,18 @@ class Constraints:
                     yield "policyConstraints ask for certificate policies, which are not issued"
                 case value if one.critical and not isinstance(value, (*_ANSWERED, x509.PolicyConstraints, x509.InhibitAnyPolicy)):
                     yield f"the critical extension {one.oid.dotted_string} is not understood"
+
+    def check(self, names: Iterable[x509.GeneralName]) -> None:
+        """Raises RejectedIdentifier for the first name that the chain does not let be certified."""
+        for name in names:
+            if reason := self.refusal(name):
+                raise RejectedIdentifier(f"a certificate for this name would not verify: {reason}")
+
+    def findings(self, names: Iterable[x509.GeneralName], eku: Iterable[str], subject: x509.Name) -> list[str]:
+        """What of a certificate the chain does not allow."""
+        findings = [reason for name in names if (reason := self.refusal(name))]
+        findings += [f"the chain does not allow the extended key usage {name}" for name in self.refused_usages(eku)]
+        return findings if self.allows_subject(subject) else [*findings, "the chain does not allow the subject"]
 
     def refused_usages(self, eku: Iterable[str]) -> list[str]:
         """Those of the extended key usages that the chain does not allow."""

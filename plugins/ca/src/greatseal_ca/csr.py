@@ -6,6 +6,7 @@ Only key and names are taken. All other wishes of a request (usages, unknown ext
 import warnings
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -19,8 +20,7 @@ from greatseal.api.issuance import CertificateRequest
 from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.compact import PublicKey
 from greatseal.jose.jwk import thumbprint_of
-from greatseal_ca.identifiers import Types, identifier_of
-from greatseal_ca.names import common_name_identifier
+from greatseal_ca.identifiers import Types, common_name_identifier, identifier_of
 
 MAX_CSR_BYTES = 64 * 1024
 _SHOWN = 5
@@ -41,6 +41,18 @@ _UNREADABLE = (
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )
+
+
+class _Sent(NamedTuple):
+    """The elements of a request, as they were sent (RFC 2986 s4)."""
+
+    body: bytes
+    algorithm: bytes
+    signature: bytes
+    version: bytes
+    subject: bytes
+    key: bytes
+    attributes: list[bytes]
 
 
 def read_csr(data: bytes, types: Types) -> CertificateRequest:
@@ -68,33 +80,29 @@ def match(request: CertificateRequest, identifiers: Sequence[Identifier]) -> Non
     raise BadCsr("; ".join(parts))
 
 
-def common_names(request: x509.CertificateSigningRequest) -> list[str]:
-    """The common names of the subject that are ASCII; others cannot be host names.
-
-    Read from the bytes, because cryptography warns of subjects that are longer than X.520 likes, and nobody here takes them over.
-    """
-    found = []
-    subject = der.children(request.tbs_certrequest_bytes)[1]
-    for attribute in (one for rdn in der.children(subject) for one in der.children(rdn)):
-        oid, value = der.children(attribute)
-        content = der.content(value)
-        if oid == _COMMON_NAME and value[0] in _STRINGS and content.isascii():
-            found.append(content.decode("ascii"))
-    return found
-
-
 def _read(data: bytes, types: Types) -> CertificateRequest:
-    csr = _loaded(data)
+    body, algorithm, signature = der.children(data)
+    version, subject, info, *attributes = der.children(body)
+    sent = _Sent(body, algorithm, signature, version, subject, info, attributes)
+    csr = _loaded(sent, data)
     key = _accepted_key(csr)
-    spki = _spki(csr, key)
-    _check_signature(csr, key, data)
-    return CertificateRequest(der=data, spki=spki, public_key=key, thumbprint=thumbprint_of(key), names=_names(csr, types), csr=csr)
+    _check_encoding(sent, key)
+    _check_signature(sent, csr, key)
+    common_names = _common_names(subject)
+    return CertificateRequest(
+        der=data,
+        spki=info,
+        public_key=key,
+        thumbprint=thumbprint_of(key),
+        names=_names(csr, common_names, types),
+        common_names=common_names,
+        csr=csr,
+    )
 
 
-def _loaded(data: bytes) -> x509.CertificateSigningRequest:
+def _loaded(sent: _Sent, data: bytes) -> x509.CertificateSigningRequest:
     """The library reads version 0 alone, so of another version that is accepted it gets that."""
-    body, *signed = der.children(data)
-    version, *others = der.children(body)
+    version, others, signed = sent.version, (sent.subject, sent.key, *sent.attributes), (sent.algorithm, sent.signature)
     if version in _ODD_VERSIONS:
         if der.sequence(der.sequence(version, *others), *signed) != data:
             raise ValueError("not DER")
@@ -114,43 +122,56 @@ def _accepted_key(csr: x509.CertificateSigningRequest) -> PublicKey:
         raise BadCsr(f"the key of the CSR is not accepted: {error}") from None
 
 
-def _spki(csr: x509.CertificateSigningRequest, key: PublicKey) -> bytes:
-    spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+def _check_encoding(sent: _Sent, key: PublicKey) -> None:
     # cryptography reads explicit curve parameters, and other odd forms, as the key that they describe; written again they must be the same.
-    if der.children(csr.tbs_certrequest_bytes)[2] != spki:
+    if sent.key != key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
         raise BadCsr("the key of the CSR is not in its usual encoding: a named curve, an uncompressed point, no additions")
-    return spki
 
 
-def _check_signature(csr: x509.CertificateSigningRequest, key: PublicKey, data: bytes) -> None:
+def _check_signature(sent: _Sent, csr: x509.CertificateSigningRequest, key: PublicKey) -> None:
     used = csr.signature_hash_algorithm
     if isinstance(used, hashes.MD5 | hashes.SHA1 | hashes.SHA224):
         raise BadCsr(f"the CSR is signed with {used.name}; use SHA-256 or better")
     try:
-        _verify(csr, key, data)
+        _verify(sent, csr, key)
     except InvalidSignature:
         raise BadCsr("the CSR's signature does not verify with its key") from None
 
 
-def _verify(csr: x509.CertificateSigningRequest, key: PublicKey, data: bytes) -> None:
+def _verify(sent: _Sent, csr: x509.CertificateSigningRequest, key: PublicKey) -> None:
     """As the library's ``is_signature_valid``, over what was sent. Raises InvalidSignature."""
-    body, algorithm, _ = der.children(data)
     parameters, used = csr.signature_algorithm_parameters, csr.signature_hash_algorithm
     if isinstance(key, rsa.RSAPublicKey):
         if used is None or not isinstance(parameters, padding.PKCS1v15 | padding.PSS):
             raise InvalidSignature
-        key.verify(csr.signature, body, parameters, used)
+        key.verify(csr.signature, sent.body, parameters, used)
     elif isinstance(key, ec.EllipticCurvePublicKey):
         if not isinstance(parameters, ec.ECDSA):
             raise InvalidSignature
-        key.verify(csr.signature, body, parameters)
+        key.verify(csr.signature, sent.body, parameters)
     else:  # key and signature have one identifier (RFC 8410 s3, RFC 9881 s2)
-        if der.children(der.children(body)[2])[0] != algorithm:
+        if der.children(sent.key)[0] != sent.algorithm:
             raise InvalidSignature
-        key.verify(csr.signature, body)
+        key.verify(csr.signature, sent.body)
 
 
-def _names(csr: x509.CertificateSigningRequest, types: Types) -> frozenset[Identifier]:
+def _common_names(subject: bytes) -> tuple[str, ...]:
+    """The common names of a subject that are ASCII; others cannot be host names.
+
+    Read from the bytes, because cryptography warns of subjects that are longer than X.520 likes, and nobody here takes them over.
+    """
+    if _COMMON_NAME not in subject:
+        return ()
+    found = []
+    for attribute in (one for rdn in der.children(subject) for one in der.children(rdn)):
+        oid, value = der.children(attribute)
+        content = der.content(value)
+        if oid == _COMMON_NAME and value[0] in _STRINGS and content.isascii():
+            found.append(content.decode("ascii"))
+    return tuple(found)
+
+
+def _names(csr: x509.CertificateSigningRequest, common_names: Sequence[str], types: Types) -> frozenset[Identifier]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a name inside of an extension is longer than X.520 likes; nobody here takes it over
         extensions = csr.extensions
@@ -162,7 +183,7 @@ def _names(csr: x509.CertificateSigningRequest, types: Types) -> frozenset[Ident
         names = {identifier_of(one, types) for one in named}
     except ValueError as error:
         raise BadCsr(f"the CSR's subjectAltName holds {error}") from None
-    names.update(filter(None, (common_name_identifier(one, alone=not named) for one in common_names(csr))))
+    names.update(filter(None, (common_name_identifier(one, alone=not named) for one in common_names)))
     if not names:
         raise BadCsr("the CSR names nothing: give the identifiers of the order in its subjectAltName")
     return frozenset(names)

@@ -21,9 +21,9 @@ def checks(host: Host, authorities: Authorities) -> list[Check]:
     """Keys and lifetimes for readiness, an end that comes near for doctor alone."""
 
     async def keys() -> CheckResult:
-        for issuing in authorities.all():
+        for issuing in authorities.issuing.values():
             await issuing.signer.sign(PROBE)
-        return _result(_ended(host, authorities, timedelta()), f"{len(authorities.all())} can sign")
+        return _result(_ended(host, authorities, timedelta()), f"{len(authorities.issuing)} can sign")
 
     async def lifetimes() -> CheckResult:
         return _result(_ended(host, authorities, SOON), f"no CA certificate ends within {SOON.days} days")
@@ -34,7 +34,7 @@ def checks(host: Host, authorities: Authorities) -> list[Check]:
 def warn_of_cuts(host: Host, authorities: Authorities, profiles: Profiles) -> None:
     """Say in the log where a CA ends before certificates that it issues now would: they end with it."""
     now = host.clock.now()
-    for issuing in authorities.all():
+    for issuing in authorities.issuing.values():
         days = profiles.longest(issuing.ca_id, now)
         if now + days * DAY > issuing.bounds.end:
             ends = f"{as_datetime(issuing.bounds.end):%Y-%m-%d}"
@@ -45,7 +45,7 @@ def _ended(host: Host, authorities: Authorities, ahead: timedelta) -> list[str]:
     now = datetime.fromtimestamp(host.clock.now() // SECOND, UTC)
     return [
         f"{issuing.ca_id}: {certificate.subject.rfc4514_string()} ends {certificate.not_valid_after_utc:%Y-%m-%d}; renew it"
-        for issuing in authorities.all()
+        for issuing in authorities.issuing.values()
         for certificate in map(x509.load_der_x509_certificate, issuing.chain)
         if certificate.not_valid_after_utc <= now + ahead
     ]

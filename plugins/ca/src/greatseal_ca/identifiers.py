@@ -14,9 +14,11 @@ from cryptography import x509
 
 from greatseal.api.acme import Identifier, RejectedIdentifier, UnsupportedIdentifier
 from greatseal.api.issuance import IdentifierType
-from greatseal_ca.names import is_hostname
 
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+MAX_NAME = 253
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST_LABEL = re.compile(_LABEL, re.ASCII)
+_HOSTNAME = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*", re.ASCII)  # dot-atom, RFC 5322 s3.2.3
 
 Types = Mapping[str, IdentifierType]
@@ -102,6 +104,24 @@ def alternative_names(
     return tuple(dict.fromkeys([*(general_name(one, types) for one in identifiers), *injected]))
 
 
+def is_hostname(name: str) -> bool:
+    """Whether ``name`` is a DNS name in canonical form: lower-case letters, digits, hyphens; ``*`` only as the first label."""
+    return len(name) <= MAX_NAME and _HOSTNAME.fullmatch(name) is not None
+
+
+def common_name_identifier(value: str, *, alone: bool) -> Identifier | None:
+    """What a common name asks for: a host name or an address, else nothing, for it is some other text.
+
+    ``alone`` tells that the request has no other name; only then a single label is a host name (and not, for example, a first name).
+    """
+    name = value.lower()
+    try:
+        return Identifier("ip", str(ipaddress.ip_address(name)))
+    except ValueError:
+        pass
+    return Identifier("dns", name) if is_hostname(name) and (alone or "." in name) else None
+
+
 def canonical_dns(value: str) -> str:
     """A host name of A-labels in lower case, with or without ``*.`` in front."""
     name = value.lower() if value.isascii() else value
@@ -109,8 +129,8 @@ def canonical_dns(value: str) -> str:
     _check_host(host, "the name")
     if host.count(".") == 0:
         raise RejectedIdentifier("the name has one label; at least two are needed")
-    if len(name) > 253:
-        raise RejectedIdentifier(f"the name has {len(name)} octets; at most 253 are possible")
+    if len(name) > MAX_NAME:
+        raise RejectedIdentifier(f"the name has {len(name)} octets; at most {MAX_NAME} are possible")
     if host.endswith(".onion"):
         _check_onion(host)
     return name
@@ -146,8 +166,8 @@ def _check_host(host: str, what: str) -> None:
         raise RejectedIdentifier(f"{what} ends with a dot")
     if "*" in host:
         raise RejectedIdentifier(f"{what} has a wildcard that is not its whole left-most label")
-    if len(host) > 253:
-        raise RejectedIdentifier(f"{what} has {len(host)} octets; at most 253 are possible")
+    if len(host) > MAX_NAME:
+        raise RejectedIdentifier(f"{what} has {len(host)} octets; at most {MAX_NAME} are possible")
     labels = host.split(".")
     for label in labels:
         _check_label(label, what)
@@ -160,7 +180,7 @@ def _check_label(label: str, what: str) -> None:
         raise RejectedIdentifier(f"{what} has an empty label")
     if len(label) > 63:
         raise RejectedIdentifier(f"{what} has a label of {len(label)} octets; at most 63 are possible")
-    if not _LABEL.fullmatch(label):
+    if not _HOST_LABEL.fullmatch(label):
         raise RejectedIdentifier(f"{what} has a label that is not of letters, digits and inner hyphens")
     if label[2:4] != "--":
         return

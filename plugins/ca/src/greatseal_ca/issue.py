@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from cryptography import x509
 
-from greatseal.api.acme import Identifier, RejectedIdentifier
+from greatseal.api.acme import Identifier
 from greatseal.api.issuance import (
     Certificate,
     CertificateQuery,
@@ -26,14 +26,14 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
+from greatseal_ca.build import Composition, to_be_signed
 from greatseal_ca.checks import refused_key
-from greatseal_ca.compose import Composition
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
 from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
+from greatseal_ca.lint import check_returned, lint
 from greatseal_ca.profiles import X509, Profiles
-from greatseal_ca.returned import check_returned
 from greatseal_ca.validity import Window
 
 REASONS: Mapping[str, int] = MappingProxyType(
@@ -64,7 +64,7 @@ class CertificateAuthority:
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        _check_name(self._constraints(profile), general_name(identifier, self._types))
+        self._constraints(profile).check([general_name(identifier, self._types)])
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         return read_csr(der, self._types)
@@ -74,7 +74,9 @@ class CertificateAuthority:
 
     async def compose(self, request: IssuanceRequest) -> Draft:
         composition = self.composition(request)
-        tbs, begin, end = composition.to_be_signed(self._host.clock.now())
+        content = composition.content(self._host.clock.now())
+        tbs = to_be_signed(content, composition.frame)
+        lint(tbs, composition)
         return Draft(
             id=self._host.handles.new_id(),
             request=request,
@@ -82,23 +84,23 @@ class CertificateAuthority:
             kid=composition.frame.kid,
             serial=composition.frame.serial,
             tbs=tbs,
-            not_before=begin,
-            not_after=end,
+            not_before=content.not_before,
+            not_after=content.not_after,
         )
 
     def composition(self, request: IssuanceRequest) -> Composition:
         """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
         issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
-        window, names = self._window(issuer, request.ca_id), self._names(request, issuer)
-        for name in names:
-            _check_name(constraints, name)
-        return Composition(request=request, names=names, frame=issuer.frame(request), window=window, constraints=constraints)
+        window, frame, names = self._window(issuer, request.ca_id), issuer.frame(request), self._names(request, issuer)
+        constraints.check(names)
+        return Composition(request=request, names=names, frame=frame, window=window, constraints=constraints)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
+        issuer = self._issuer(draft.issue_as)
         if blocked := self._host.blocked_keys.find_in(tx, spki_sha256(draft.request.csr.public_key)):
             raise Refuse(refused_key(blocked))
         prepared = self._inventory.reserve(tx, draft)
-        self._issuer(draft.issue_as).prepare(tx, draft)
+        issuer.prepare(tx, draft)
         return prepared
 
     async def issue(self, prepared: Prepared) -> Issued:
@@ -168,10 +170,10 @@ class CertificateAuthority:
         return tuple(self._host.components(IssuanceObserver).values())
 
     def _window(self, issuer: Issuer, ca_id: str) -> Window:
-        return self._profiles.window(issuer.bounds(ca_id), ca_id)
+        return Window(issuer.bounds(ca_id), capped=self._profiles.capped[ca_id])
 
     def _constraints(self, profile: Profile) -> Constraints:
-        return self._authorities.of(profile.ca_id).constraints if profile.issue_as == X509 else _UNBOUND
+        return self._authorities.issuing[profile.ca_id].constraints if profile.issue_as == X509 else _UNBOUND
 
     def _ca(self, ca_id: str | None) -> str:
         if ca_id is not None and ca_id not in self._profiles.ca_ids:
@@ -183,8 +185,3 @@ class CertificateAuthority:
         if issuer is None:  # verified at the start for every profile; an old reservation may ask for one that is gone
             raise Unavailable("the certificate cannot be issued now", cause=f"no enabled plugin issues {issue_as!r}")
         return issuer
-
-
-def _check_name(constraints: Constraints, name: x509.GeneralName) -> None:
-    if reason := constraints.refusal(name):
-        raise RejectedIdentifier(f"a certificate for this name would not verify: {reason}")

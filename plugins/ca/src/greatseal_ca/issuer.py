@@ -3,13 +3,13 @@
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from greatseal import faults
+from greatseal import der, faults
 from greatseal.api.acme import BadCsr
 from greatseal.api.issuance import Bounds, Frame, IssuanceRequest, Issued, Issuer, Prepared
 from greatseal.api.problems import Internal, Unavailable
-from greatseal_ca.algorithms import hash_named_by
+from greatseal_ca.algorithms import HASHES
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.build import algorithm_of, assemble, draw_serial
+from greatseal_ca.build import draw_serial
 from greatseal_ca.profiles import X509
 
 MEDIA_TYPE = "application/pem-certificate-chain"
@@ -25,10 +25,10 @@ class X509Issuer(Issuer):
         self.draw_serial = draw_serial
 
     def bounds(self, ca_id: str) -> Bounds:
-        return self._authorities.of(ca_id).bounds
+        return self._authorities.issuing[ca_id].bounds
 
     def frame(self, request: IssuanceRequest) -> Frame:
-        issuing = self._authorities.of(request.ca_id)
+        issuing = self._authorities.issuing[request.ca_id]
         if request.csr.spki == issuing.signer.info.spki:
             raise BadCsr("the key of the CSR is that of the CA; make another one")
         return Frame(
@@ -40,22 +40,23 @@ class X509Issuer(Issuer):
         )
 
     async def issue(self, prepared: Prepared) -> Issued:
-        issuing = self._authorities.find(prepared.ca_id)
+        issuing = self._authorities.issuing.get(prepared.ca_id)
         if issuing is None or issuing.signer.info.kid != prepared.kid or prepared.serial is None:
             raise Unavailable("the CA cannot sign now", cause=f"CA {prepared.ca_id} has not the key {prepared.kid}")
+        algorithm = der.children(prepared.tbs)[2]  # as recorded: the configuration may name another hash since
         faults.point("ca.issue.signing")
-        signature = await issuing.signer.sign(prepared.tbs, hash_alg=hash_named_by(algorithm_of(prepared.tbs)))
+        signature = await issuing.signer.sign(prepared.tbs, hash_alg=HASHES[algorithm])
         faults.point("ca.issue.signed")
-        der = assemble(prepared.tbs, signature)
+        certificate = der.signed(prepared.tbs, algorithm, signature)
         try:
-            x509.load_der_x509_certificate(der).verify_directly_issued_by(issuing.certificate)
+            x509.load_der_x509_certificate(certificate).verify_directly_issued_by(issuing.certificate)
         except (InvalidSignature, ValueError, TypeError) as error:
             raise Internal(cause=f"the signature of key {prepared.kid} under certificate {prepared.id} is wrong: {error}") from None
-        return Issued(der=der, chain=issuing.delivered, media_type=MEDIA_TYPE, serial=prepared.serial)
+        return Issued(der=certificate, chain=issuing.delivered, media_type=MEDIA_TYPE, serial=prepared.serial)
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         """Signing again gives the same certificate where the key repeats itself; otherwise one may exist that nobody knows."""
-        issuing = self._authorities.find(prepared.ca_id)
+        issuing = self._authorities.issuing.get(prepared.ca_id)
         if issuing is None or issuing.signer.info.kid != prepared.kid:  # the CA was taken out of the configuration, or has another key
             return None
         return await self.issue(prepared) if issuing.signer.deterministic else None

@@ -1,14 +1,15 @@
-"""What every certificate is held against before it is signed (BR 4.3.1.2). The checks read the encoded bytes, not what built them."""
+"""What every certificate is held against before it is signed (BR 4.3.1.2), and again when an issuer returns it.
 
-import msgspec
+The checks read the encoded bytes, not what built them.
+"""
+
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID
 
 from greatseal import der
-from greatseal.api.issuance import Bounds, Frame
+from greatseal.api.issuance import Issued, Issuer, Prepared
 from greatseal.api.problems import Internal
-from greatseal_ca.build import CA_USAGE, LEAF_USAGE, assemble
-from greatseal_ca.constraints import Constraints
+from greatseal_ca.build import CA_USAGE, LEAF_USAGE, Composition
 from greatseal_ca.settings import eku_oid
 from greatseal_ca.validity import DAY, moment_of
 
@@ -22,61 +23,81 @@ _CONTENT = {
 _CRITICAL = {ExtensionOID.BASIC_CONSTRAINTS, ExtensionOID.KEY_USAGE}
 _LEAST_SERIAL_BITS = 64
 _V3 = bytes.fromhex("a003020102")
+_FIELDS = ("version", "serial", "algorithm", "issuer", "validity", "subject", "key", "extensions")
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was meant: content by profile and request, and the frame of the issuer. ``path_length`` None for an end entity."""
-
-    frame: Frame
-    bounds: Bounds
-    spki: bytes
-    names: frozenset[x509.GeneralName]
-    eku: tuple[str, ...]
-    path_length: int | None
-    longest_days: int
-    constraints: Constraints
-
-
-def lint(tbs: bytes, expected: Expected) -> None:
+def lint(tbs: bytes, meant: Composition) -> None:
     """Raises Internal, with every finding in its cause, when the certificate is not what was meant."""
     try:
-        certificate = x509.load_der_x509_certificate(assemble(tbs, b""))
-        checks = (_validity, _extensions, _constraints)
-        findings = _frame(tbs, expected) + [finding for check in checks for finding in check(certificate, expected)]
+        fields, certificate = _read(tbs)
+        findings = [*_frame(fields, certificate, meant), *_validity(certificate, meant), *_extensions(certificate, meant)]
+        findings += meant.constraints.findings(meant.names, meant.request.profile.eku, certificate.subject)
     except (ValueError, x509.DuplicateExtension) as error:
         findings = [f"it cannot be read: {error}"]
     if findings:
         raise Internal(cause=f"lint of a to-be-signed certificate: {'; '.join(findings)}")
 
 
-def _frame(tbs: bytes, expected: Expected) -> list[str]:
-    version, serial, algorithm, issuer, _, _, spki, *_ = der.children(tbs)
-    frame = expected.frame
-    number = int.from_bytes(der.content(serial), signed=True)
+def check_returned(issuer: Issuer, prepared: Prepared, issued: Issued) -> Issued:
+    """The certificate, where it is the recorded one field by field, but for those that its issuer may change.
+
+    Raises Internal that names what differs.
+    """
+    try:
+        tbs, algorithm, _ = der.children(issued.der)
+        if tbs == prepared.tbs and issued.serial == prepared.serial:
+            return issued
+        wrong = _differing(issuer, prepared.tbs, tbs)
+        fields = der.children(tbs)
+        if algorithm != fields[2]:
+            wrong.append("the algorithm beside the signature")
+        if issued.serial != _number(fields[1]):
+            wrong.append("the serial that was told")
+        if "extensions" in issuer.changes and _promised(prepared.tbs) != _promised(tbs):
+            wrong.append("names, extended key usages or CA flag")
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        wrong = [f"it cannot be read ({error})"]
+    if wrong:
+        what = f"issuer {issuer.issue_as!r} returned another certificate than the recorded {prepared.id}"
+        raise Internal(cause=f"{what}: {', '.join(wrong)}; it is not recorded, mend or update its plugin")
+    return issued
+
+
+def _read(tbs: bytes) -> tuple[list[bytes], x509.Certificate]:
+    """The fields of a to-be-signed part, and what the library reads of it, for which it needs a signature, be it an empty one."""
+    fields = der.children(tbs)
+    return fields, x509.load_der_x509_certificate(der.signed(tbs, fields[2], b""))
+
+
+def _frame(fields: list[bytes], certificate: x509.Certificate, meant: Composition) -> list[str]:
+    version, _, algorithm, issuer, _, _, spki, *_ = fields
+    frame, number = meant.frame, certificate.serial_number
     rules = {
         "the version is not v3": version == _V3,
         "the serial is not the issuer's": number == int.from_bytes(frame.serial or b"\x01"),
         "the serial is not a positive number of 64 to 159 bits": frame.serial is None or _LEAST_SERIAL_BITS <= number.bit_length() < 160,
         "the signature algorithm is not the issuer's": algorithm == frame.algorithm,
         "the issuer is not the issuer's name": issuer == frame.issuer,
-        "the public key is not the one of the request": spki == expected.spki,
+        "the public key is not the one of the request": spki == meant.request.csr.spki,
     }
     return [finding for finding, kept in rules.items() if not kept]
 
 
-def _validity(certificate: x509.Certificate, expected: Expected) -> list[str]:
+def _validity(certificate: x509.Certificate, meant: Composition) -> list[str]:
     begin, end = moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
+    bounds, longest = meant.window.bounds, meant.window.days(meant.request.profile.validity_days, begin) * DAY
     rules = {
         "notAfter is not after notBefore": begin < end,
-        "the lifetime is longer than the profile's": end - begin <= expected.longest_days * DAY,
-        "the lifetime is not within the issuer's": expected.bounds.begin <= begin and end <= expected.bounds.end,
+        "the lifetime is longer than the profile's": end - begin <= longest,
+        "the lifetime is not within the issuer's": bounds.begin <= begin and end <= bounds.end,
     }
     return [finding for finding, kept in rules.items() if not kept]
 
 
-def _extensions(certificate: x509.Certificate, expected: Expected) -> list[str]:
+def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
+    profile = meant.request.profile
     found = {one.oid: one for one in certificate.extensions}
-    framed = {one.oid: one for one in expected.frame.extensions}
+    framed = {one.oid: one for one in meant.frame.extensions}
     values = {oid: one.value for oid, one in found.items()}
     san = values.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME)
     eku = values.get(ExtensionOID.EXTENDED_KEY_USAGE)
@@ -91,10 +112,10 @@ def _extensions(certificate: x509.Certificate, expected: Expected) -> list[str]:
         "an extension of the issuer is one of the content": _CONTENT.isdisjoint(framed),
         "the wrong extensions are critical": critical == must,
         "the subject key identifier is missing": ExtensionOID.SUBJECT_KEY_IDENTIFIER in found,
-        "the names are not those of the order": len(names) == len(expected.names) and frozenset(names) == expected.names,
-        "extended key usages are not the profile's": usages == [eku_oid(name) for name in expected.eku],
+        "the names are not those of the order": names == list(meant.names),
+        "extended key usages are not the profile's": usages == [eku_oid(name) for name in profile.eku],
     }
-    if expected.path_length is None:
+    if profile.path_length is None:
         rules |= {
             "it is a CA certificate": constraints == x509.BasicConstraints(ca=False, path_length=None),
             "keyUsage allows more than digitalSignature": usage == LEAF_USAGE,
@@ -102,18 +123,10 @@ def _extensions(certificate: x509.Certificate, expected: Expected) -> list[str]:
         }
     else:
         rules |= {
-            "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=expected.path_length),
+            "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=profile.path_length),
             "keyUsage is not a CA's": usage == CA_USAGE,
         }
     return [finding for finding, kept in rules.items() if not kept]
-
-
-def _constraints(certificate: x509.Certificate, expected: Expected) -> list[str]:
-    """What the certificates above it let this one be."""
-    allowed = expected.constraints
-    findings = [reason for name in expected.names if (reason := allowed.refusal(name))]
-    findings += [f"the chain does not allow the extended key usage {name}" for name in allowed.refused_usages(expected.eku)]
-    return findings if allowed.allows_subject(certificate.subject) else [*findings, "the chain does not allow the subject"]
 
 
 def _common_names(certificate: x509.Certificate) -> set[str]:
@@ -122,3 +135,24 @@ def _common_names(certificate: x509.Certificate) -> set[str]:
 
 def _text(name: x509.GeneralName) -> str:
     return str(name.value)
+
+
+def _differing(issuer: Issuer, recorded: bytes, returned: bytes) -> list[str]:
+    before, after = der.children(recorded), der.children(returned)
+    if len(before) != len(after):
+        raise ValueError("the number of its fields is another")
+    fields = zip(_FIELDS, before, after, strict=True)
+    return [name for name, one, other in fields if one != other and name not in issuer.changes]
+
+
+def _promised(tbs: bytes) -> tuple[frozenset[x509.GeneralName], frozenset[x509.ObjectIdentifier], bool]:
+    """Names, extended key usages and CA flag."""
+    found = {type(one.value): one.value for one in _read(tbs)[1].extensions}
+    san, eku, constraints = (found.get(kind) for kind in (x509.SubjectAlternativeName, x509.ExtendedKeyUsage, x509.BasicConstraints))
+    return frozenset(san or ()), frozenset(eku or ()), constraints is not None and constraints.ca
+
+
+def _number(serial: bytes) -> bytes:
+    """The serial without sign byte."""
+    content = der.content(serial)
+    return content[1:] if content[:1] == b"\0" and len(content) > 1 else content

@@ -89,7 +89,12 @@ class Plugin:
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         settings = self._shared(host).profiles.settings
-        return [IdentifierPatterns(settings, host.log), AuthHook(settings, host.scripts), BlockedKeyCheck(host.blocked_keys)]
+        checks: list[FinalizeCheck] = [BlockedKeyCheck(host.blocked_keys)]
+        if any(own.allowed_identifier_patterns for own in settings.values()):
+            checks.append(IdentifierPatterns(settings, host.log))
+        if any(own.auth_hook for own in settings.values()):
+            checks.append(AuthHook(settings, host.scripts))
+        return checks
 
     @hookimpl
     def identifier_types(self) -> Sequence[IdentifierType]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from greatseal.api.acme import InvalidProfile
-from greatseal.api.issuance import Bounds, Profile
+from greatseal.api.issuance import Profile
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings
-from greatseal_ca.validity import Window, public_cap
+from greatseal_ca.validity import public_cap
 
 X509 = "x509"
 """The ``issue_as`` of profiles whose certificates are signed by the issuing keys of the CAs themselves."""
@@ -17,7 +17,8 @@ class Profiles:
     """The profiles of every CA."""
 
     def __init__(self, cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], issue_as: Mapping[str, IssueAs]) -> None:
-        self._cas = cas
+        self.capped = {ca_id: ca.enforce_validity_cap for ca_id, ca in cas.items()}
+        """Whether the CA cuts lifetimes to what public CAs may give."""
         self._configured = bool(configured)
         self.ca_ids = tuple(cas)
         self.settings = configured or {BUILT_IN: ProfileSettings()}
@@ -61,13 +62,8 @@ class Profiles:
         """The days of the profile whose certificates under the key of the CA live longest."""
         return max((self._days(profile, now) for profile in self.signed(ca_id).values()), default=0)
 
-    def window(self, bounds: Bounds, ca_id: str) -> Window:
-        """The lifetimes that the CA gives within the bounds of an issuer."""
-        return Window(bounds, capped=self._cas[ca_id].enforce_validity_cap)
-
     def _days(self, profile: Profile, now: int) -> int:
-        capped = self._cas[profile.ca_id].enforce_validity_cap
-        return min(profile.validity_days, public_cap(now)) if capped else profile.validity_days
+        return min(profile.validity_days, public_cap(now)) if self.capped[profile.ca_id] else profile.validity_days
 
     def _key(self, profile: Profile) -> str:
         """Where the days of the profile are said."""

@@ -34,4 +34,4 @@ class CaCertificates:
         ca_id = call.path.get("ca_id", self._authorities.default_id)
         if ca_id not in self._authorities.ids:
             raise NotFound("there is no such CA")
-        return self._authorities.of(ca_id)
+        return self._authorities.issuing[ca_id]

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -131,6 +132,7 @@ class IssueAs(msgspec.Struct, frozen=True, kw_only=True):
     """x509 for the issuing key of the CA, or another issuer that an enabled plugin brings."""
 
 
+@cache
 def eku_oid(name: str) -> ObjectIdentifier:
     """The object identifier of a name of `eku`."""
     return EKUS.get(name) or ObjectIdentifier(name)

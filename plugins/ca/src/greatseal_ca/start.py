@@ -33,7 +33,7 @@ def start_lines(authorities: Authorities, ca_id: str, base_url: str) -> list[Sta
     return [
         StartLine(words="Root certificate", link=f"/ca/{of}root.pem"),
         StartLine(words="Chain of the issuing certificate", link=f"/ca/{of}chain.pem"),
-        StartLine(words="SHA-256 fingerprint of the root certificate:", value=fingerprint(authorities.of(ca_id).chain[-1])),
+        StartLine(words="SHA-256 fingerprint of the root certificate:", value=fingerprint(authorities.issuing[ca_id].chain[-1])),
         StartLine(words="To trust what this CA issues, fetch the root certificate:", value=f"curl -o {file} {base_url}/ca/{of}root.pem"),
         StartLine(
             words="Compare the fingerprint with the one that the operator gave you by another way:",

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from greatseal.api.issuance import Bounds
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Unavailable
@@ -22,12 +24,11 @@ _CAPS = ((datetime(2029, 3, 15, tzinfo=UTC), 47), (datetime(2027, 3, 15, tzinfo=
 _CAP_BEFORE = 398
 
 
-class Window:
-    """The lifetimes that one CA gives within the bounds of its issuer."""
+class Window(msgspec.Struct, frozen=True):
+    """The lifetimes that one CA gives within the bounds of its issuer; ``capped`` to those of public CAs."""
 
-    def __init__(self, bounds: Bounds, *, capped: bool) -> None:
-        self.bounds = bounds
-        self.capped = capped
+    bounds: Bounds
+    capped: bool
 
     def days(self, validity_days: int, at: int) -> int:
         """The days of a profile, cut to what public CAs may give where that is asked for."""
