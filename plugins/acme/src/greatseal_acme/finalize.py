@@ -38,8 +38,9 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_THUMBPRINT, Account, refused
-from greatseal_acme.orders import Order, Orders, read_order
+from greatseal_acme.orders import Order, read_order, read_own
 from greatseal_acme.outage import once_back
+from greatseal_acme.protocol.objects import not_found
 from greatseal_acme.settings import AcmeProfile
 
 SETTLE_AGE = 60 * SECOND
@@ -99,9 +100,8 @@ class AccountGrant(FinalizeCheck):
 class Finalizations:
     """Finalizing orders, and settling what was interrupted."""
 
-    def __init__(self, host: Host, orders: Orders, issuance: Issuance) -> None:
+    def __init__(self, host: Host, issuance: Issuance) -> None:
         self._host = host
-        self._orders = orders
         self._issuance = issuance
         self._active: Counter[str] = Counter()
         self._began = host.clock.now()
@@ -111,10 +111,12 @@ class Finalizations:
         """The order, valid. Raises OrderNotReady, Unauthorized, BadCsr, Caa and what else a check refuses with."""
         if not isinstance(payload.get("csr"), str):
             raise BadRequest("csr is missing, or no text; send the DER of the CSR in base64url")
-        order = await self._orders.get(id, account.view)
+        order, proven = await self._host.db.read(_with_proofs, id, account.view.id)
+        if order is None:
+            raise not_found()
         if order.status != "ready":
             raise OrderNotReady(f"the order is {order.status}; it must be ready to be finalized")
-        request = await self._checked(order, payload, account.view)
+        request = await self._checked(order, proven, payload, account.view)
         self._active[id] += 1
         try:
             prepared = await self._claim(order, request, account)
@@ -134,20 +136,22 @@ class Finalizations:
                     await self._settle_one(order_id, certificate_id)
         self._settled_once = True
 
-    async def _checked(self, order: Order, payload: Mapping[str, object], account: AccountView) -> IssuanceRequest:
+    async def _checked(
+        self, order: Order, proven: Mapping[int, str], payload: Mapping[str, object], account: AccountView
+    ) -> IssuanceRequest:
         """All that may refuse, in the order of the CA document: authorize, CSR, policy."""
         profile = self._issuance.profile(order.profile, order.ca_id)
         finalization = Finalization(
             order_id=order.id,
             profile=profile,
-            identifiers=await self._host.db.read(_proven, order),
+            identifiers=tuple(ProvenIdentifier(identifier=one, validated_by=proven[at]) for at, one in enumerate(order.identifiers)),
             account=account,
             csr=None,
             ca_id=order.ca_id,
             payload=payload,
         )
         await self._check("authorize", finalization)
-        csr = await self._read_csr(str(payload["csr"]), order)
+        csr = self._read_csr(str(payload["csr"]), order)
         finalization = msgspec.structs.replace(finalization, csr=csr)
         await self._check("csr", finalization)
         await self._check("policy", finalization)
@@ -167,15 +171,13 @@ class Finalizations:
         ordered = sorted(self._host.components(FinalizeCheck).values(), key=lambda check: (check.order, check.name))
         return {phase: [check for check in ordered if check.phase == phase] for phase in get_args(FinalizePhase)}
 
-    async def _read_csr(self, encoded: str, order: Order) -> CertificateRequest:
+    def _read_csr(self, encoded: str, order: Order) -> CertificateRequest:
         try:
             der = b64url_decode(encoded)
         except ValueError as error:
             raise BadCsr(f"csr is {error}") from None
         csr = self._issuance.read_csr(der)
         self._issuance.match(csr, order.identifiers)
-        if csr.thumbprint is not None and await self._host.db.read(_is_account_key, csr.thumbprint):
-            raise BadCsr("the key of the request is an account key (RFC 8555 s11.1)")
         return csr
 
     async def _claim(self, order: Order, request: IssuanceRequest, account: Account) -> Prepared:
@@ -242,6 +244,8 @@ class Finalizations:
     def _reserve(self, tx: Tx, order_id: str, draft: Draft, account: Account) -> Prepared:
         if blocked := self._host.blocked_keys.find_in(tx, account.spki_sha256):
             raise Refuse(refused(blocked))
+        if tx.one(BY_THUMBPRINT, thumbprint=draft.request.csr.thumbprint) is not None:
+            raise Refuse(BadCsr("the key of the request is an account key (RFC 8555 s11.1)"))
         if tx.count(CLAIM, order_id=order_id, now=tx.now, new_certificate=draft.id) == 0:
             raise Refuse(OrderNotReady("the order is not ready any more"))
         return self._issuance.reserve(tx, draft)
@@ -270,22 +274,19 @@ def _request(order: Order, profile: Profile, csr: CertificateRequest, account: A
     )
 
 
-def _proven(tx: Tx, order: Order) -> tuple[ProvenIdentifier, ...]:
-    """The identifiers with the challenge type that proved each first."""
+def _with_proofs(tx: Tx, id: str, account_id: str) -> tuple[Order | None, Mapping[int, str]]:
+    """The account's order, with the challenge type that proved each identifier first, by position."""
     proven: dict[int, str] = {}
-    for row in tx.all(PROVEN_BY, id=order.id):
-        proven.setdefault(row.position, row.type)
-    return tuple(ProvenIdentifier(identifier=one, validated_by=proven[at]) for at, one in enumerate(order.identifiers))
+    if order := read_own(tx, id, account_id):
+        for row in tx.all(PROVEN_BY, id=id):
+            proven.setdefault(row.position, row.type)
+    return order, proven
 
 
 def _stored(tx: Tx, order_id: str) -> Order:
     order = read_order(tx, order_id)
     assert order is not None  # one that is processing is not purged
     return order
-
-
-def _is_account_key(tx: Tx, thumbprint: str) -> bool:
-    return tx.one(BY_THUMBPRINT, thumbprint=thumbprint) is not None
 
 
 def _claimed(tx: Tx, before: int | None) -> list[tuple[str, str]]:

@@ -156,8 +156,8 @@ class Orders:
 
     async def get(self, id: str, account: AccountView) -> Order:
         """The account's order. Raises the one refusal for unknown and foreign ones."""
-        order = await self._host.db.read(read_order, id) if is_id(id) else None
-        if order is None or order.account_id != account.id:
+        order = await self._host.db.read(read_own, id, account.id)
+        if order is None:
             raise not_found()
         return order
 
@@ -262,6 +262,12 @@ class Orders:
         return id
 
 
+def read_own(tx: Tx, id: str, account_id: str) -> Order | None:
+    """The account's order; None for unknown and foreign ones."""
+    order = read_order(tx, id) if is_id(id) else None
+    return order if order and order.account_id == account_id else None
+
+
 def read_order(tx: Tx, id: str) -> Order | None:
     """The order as it is at ``tx.now``."""
     row = tx.one(BY_ID, id=id)
@@ -270,7 +276,7 @@ def read_order(tx: Tx, id: str) -> Order | None:
 
 def order_of(row: Row, authorizations: Sequence[Row], now: int) -> Order:
     """The order of its rows, with what time did to it."""
-    status, error = row.status, decode(row.error)
+    identifiers, status, error = decode(row.identifiers), row.status, decode(row.error)
     if status in {"pending", "ready"}:
         reason = _lapsed(row, authorizations, now)
         if reason:
@@ -282,7 +288,7 @@ def order_of(row: Row, authorizations: Sequence[Row], now: int) -> Order:
         profile=row.profile,
         profile_requested=bool(row.profile_requested),
         status=status,
-        identifiers=tuple(Identifier(type, value) for type, value in decode(row.identifiers)),
+        identifiers=tuple(Identifier(type, value) for type, value in identifiers),
         not_before=row.not_before,
         not_after=row.not_after,
         error=error,

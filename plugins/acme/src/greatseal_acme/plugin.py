@@ -72,7 +72,8 @@ class Plugin:
 
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
-        return [AccountGrant(host.settings_by_key(AcmeProfile))]
+        profiles = host.settings_by_key(AcmeProfile)
+        return [AccountGrant(profiles)] if any(own.require_account_grant for own in profiles.values()) else []
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:

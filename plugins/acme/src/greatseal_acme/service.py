@@ -36,7 +36,7 @@ class Acme:
         self.orders = Orders(host, self.urls, issuance)
         self.authorizations = Authorizations(host, self.urls)
         self.challenges = Challenges(host, self.urls, self.accounts, self.authorizations)
-        self.finalizations = Finalizations(host, self.orders, issuance)
+        self.finalizations = Finalizations(host, issuance)
         self.certificates = Certificates(issuance)
         self.purge = Purge(host)
         self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)

@@ -61,7 +61,7 @@ class Nonces:
         if raw is None or not hmac.compare_digest(raw[_HEAD.size :], self._mac(raw[: _HEAD.size])):
             return None
         maker, counter, made = _HEAD.unpack_from(raw)
-        if maker != self._maker or not 0 <= self._seconds() - made <= self._max_age or not self._is_open(counter):
+        if maker != self._maker or not self._is_open(counter) or not 0 <= self._seconds() - made <= self._max_age:
             return None
         return int(counter)
 
