@@ -87,7 +87,7 @@ async def bench(tmp_path) -> AsyncIterator[Bench]:
             clock=clock,
             node_id="n1",
             handles=handles,
-            changes=SimpleNamespace(cache=lambda kind, load: None),  # nothing here reads an account
+            changes=SimpleNamespace(cache=lambda kind, load: SimpleNamespace(get=None)),  # nothing here reads an account
             settings=structs.__getitem__,
             limits=SimpleNamespace(hit=lambda *_: None),
             components=lambda contract: {ChallengeValidator: {"word-01": Word()}, IdentifierType: {"dns": Names()}}.get(contract, {}),

@@ -1,5 +1,6 @@
 """Issuers: each frames the content that the authority composes, and what it returns is held against the record."""
 
+import hashlib
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -392,7 +393,13 @@ def request_of_a_ca(desk, issue_as, path_length=0):
     plain = desk.request("a.example.com")
     profile = msgspec.structs.replace(plain.profile, id="cross", issue_as=issue_as, eku=(), path_length=path_length)
     asked = CertificateRequest(
-        der=csr.public_bytes(Encoding.DER), spki=spki, public_key=key.public_key(), thumbprint=None, names=frozenset(), csr=csr
+        der=csr.public_bytes(Encoding.DER),
+        spki=spki,
+        spki_sha256=hashlib.sha256(spki).hexdigest(),
+        public_key=key.public_key(),
+        thumbprint=None,
+        names=frozenset(),
+        csr=csr,
     )
     return msgspec.structs.replace(plain, profile=profile, identifiers=(), csr=asked)
 

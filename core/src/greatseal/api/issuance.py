@@ -70,12 +70,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A PKCS#10 request whose key and self-signature were checked. ``thumbprint`` is RFC 7638 of its key, None where JWK has no
-    form for it. ``names`` are those of the SAN and a hostname-shaped CN, in canonical form; ``common_names`` are those of the subject that
-    are ASCII, as written. ``der`` is what was sent; ``csr`` is the same with the version of RFC 2986, whatever version was sent."""
+    """A PKCS#10 request whose key and self-signature were checked.
+
+    ``spki_sha256`` is the name under which its key would be blocked (:class:`greatseal.api.keys.BlockedKeys`), ``thumbprint`` the one of
+    RFC 7638, None where JWK has no form for the key. ``names`` are those of the SAN and a hostname-shaped CN, in canonical form;
+    ``common_names`` are those of the subject that are ASCII, as written. ``der`` is what was sent; ``csr`` is the same with the version of
+    RFC 2986, whatever version was sent.
+    """
 
     der: bytes
     spki: bytes
+    spki_sha256: str
     public_key: CertificatePublicKeyTypes
     thumbprint: str | None
     names: frozenset[Identifier]

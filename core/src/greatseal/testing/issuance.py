@@ -239,7 +239,8 @@ def _read(csr: x509.CertificateSigningRequest) -> CertificateRequest:
         names = frozenset()
     der = csr.public_bytes(Encoding.DER)
     spki = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return CertificateRequest(der=der, spki=spki, public_key=key, thumbprint=thumbprint_of(key), names=names, csr=csr)
+    name = sha256(spki).hexdigest()
+    return CertificateRequest(der=der, spki=spki, spki_sha256=name, public_key=key, thumbprint=thumbprint_of(key), names=names, csr=csr)
 
 
 def _general_name(identifier: Identifier) -> x509.GeneralName:

@@ -109,14 +109,12 @@ class Accounts:
         self._urls = urls
         self._terms = host.settings(AcmeServer).terms_of_service_url
         self._cache = host.changes.cache("acme_account", self.load)
+        self.get = self._cache.get
+        """The account of an id with its key, if there is one, from the cache."""
         self.create = operation("acme.account.create", self._owner)(self._create_here)
 
-    async def get(self, id: str) -> Account | None:
-        """The account with its key, from the cache."""
-        return await self._cache.get(id)
-
     async def find(self, id: str) -> AccountView | None:
-        account = await self._cache.get(id) if is_id(id) else None
+        account = await self.get(id) if is_id(id) else None
         return account.view if account else None
 
     def grant(self, tx: Tx, id: str, profile_grants: tuple[str, ...] | None) -> bool:
@@ -156,7 +154,7 @@ class Accounts:
             bindings={member: payload.get(member) for member in self._host.components(AccountBinding)},
         )
         created = await self._host.db.write(self.create, creation)
-        account = await self._cache.get(created.id)
+        account = await self.get(created.id)
         if account is None:
             raise Unavailable("the account was made on another node and is not here yet")
         return _usable(account), created.made

@@ -10,7 +10,7 @@ from greatseal_acme.accounts import Account, AccountUpdate
 from greatseal_acme.authorizations import StoredChallenge
 from greatseal_acme.challenges import Answer
 from greatseal_acme.orders import NewOrder, Order
-from greatseal_acme.protocol.jws import AcmeCaller
+from greatseal_acme.protocol.jws import AccountCaller, AcmeCaller
 from greatseal_acme.protocol.objects import not_found, reply
 from greatseal_acme.service import Acme
 
@@ -80,7 +80,7 @@ class Handlers:
         return answer.with_headers(("Link", f'<{terms}>;rel="terms-of-service"')) if terms else answer
 
     async def account(self, call: Call) -> Reply:
-        caller = call.caller_as(AcmeCaller)
+        caller = call.caller_as(AccountCaller)
         if call.path["id"] != caller.view.id:
             raise not_found()
         if not caller.payload:
@@ -88,7 +88,7 @@ class Handlers:
         return self._account_reply(await self._acme.accounts.change(caller.account, await call.body(AccountUpdate)))
 
     async def new_order(self, call: Call) -> Reply:
-        caller = call.caller_as(AcmeCaller)
+        caller = call.caller_as(AccountCaller)
         return self._order_reply(await self._acme.orders.make(await call.body(NewOrder), caller.view), status=201)
 
     async def order(self, call: Call) -> Reply:
@@ -96,12 +96,12 @@ class Handlers:
         return self._order_reply(await self._acme.orders.get(call.path["id"], caller.view))
 
     async def finalize(self, call: Call) -> Reply:
-        caller = call.caller_as(AcmeCaller)
+        caller = call.caller_as(AccountCaller)
         payload = await call.body(dict[str, Any])
         return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], payload, caller.account))
 
     async def authorization(self, call: Call) -> Reply:
-        caller = call.caller_as(AcmeCaller)
+        caller = call.caller_as(AccountCaller)
         parts = self._acme.authorizations
         if not caller.payload:
             found = await parts.get(call.path["id"], caller.view)
@@ -113,7 +113,7 @@ class Handlers:
         return answer.with_headers(RETRY_AFTER) if found.status == "pending" else answer
 
     async def challenge(self, call: Call) -> Reply:
-        caller = call.caller_as(AcmeCaller)
+        caller = call.caller_as(AccountCaller)
         authorization, type = call.path["authorization"], call.path["type"]
         if not caller.payload:
             return self._challenge_reply(await self._acme.challenges.get(authorization, type, caller.view))
@@ -147,9 +147,9 @@ class Handlers:
         return answer.with_headers(RETRY_AFTER) if stored.challenge.status == "processing" else answer
 
 
-def reading(call: Call) -> AcmeCaller:
+def reading(call: Call) -> AccountCaller:
     """The caller of a resource that can only be read: POST-as-GET, with the empty payload (RFC 8555 s6.3)."""
-    caller = call.caller_as(AcmeCaller)
+    caller = call.caller_as(AccountCaller)
     if caller.payload:
         raise BadRequest("this resource is read by POST-as-GET, whose payload is the empty string")
     return caller

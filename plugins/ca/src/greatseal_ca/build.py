@@ -62,11 +62,12 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
     constraints: Constraints
 
     def content(self, now: int) -> Content:
-        """What the certificate says, whoever issues it. Raises a Problem for a lifetime that cannot be granted."""
+        """What the certificate says, whoever issues it. Raises a Problem for a lifetime or a name that cannot be granted."""
         request, profile, key = self.request, self.request.profile, self.request.csr.public_key
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         if profile.path_length is None:
             name = subject(request.identifiers, request.csr.common_names)
+            self.constraints.check(self.names)
             if not self.constraints.allows_subject(name):
                 name = _NOBODY
             extensions = leaf_extensions(key, self.names, profile.eku, empty_subject=not name.rdns)

@@ -13,7 +13,6 @@ from greatseal.api.issuance import Finalization, FinalizeCheck
 from greatseal.api.keys import BlockedKey, BlockedKeys
 from greatseal.api.problems import Internal
 from greatseal.host import Scripts
-from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.settings import ProfileSettings
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class BlockedKeyCheck(FinalizeCheck):
 
     async def check(self, finalization: Finalization) -> None:
         assert finalization.csr is not None
-        if found := await self._blocked.find(spki_sha256(finalization.csr.public_key)):
+        if found := await self._blocked.find(finalization.csr.spki_sha256):
             raise refused_key(found)
 
 

@@ -6,6 +6,7 @@ Only key and names are taken. All other wishes of a request (usages, unknown ext
 import warnings
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from hashlib import sha256
 from typing import NamedTuple
 
 from cryptography import x509
@@ -92,6 +93,7 @@ def _read(data: bytes, types: Types) -> CertificateRequest:
     return CertificateRequest(
         der=data,
         spki=info,
+        spki_sha256=sha256(info).hexdigest(),
         public_key=key,
         thumbprint=thumbprint_of(key),
         names=_names(csr, common_names, types),

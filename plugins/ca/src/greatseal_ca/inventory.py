@@ -94,7 +94,7 @@ class Inventory:
             serial=_hex(draft.serial),
             account_id=request.account.id if request.account else None,
             order_id=request.order_id,
-            spki_sha256=hashlib.sha256(request.csr.spki).digest(),
+            spki_sha256=bytes.fromhex(request.csr.spki_sha256),
             not_before=draft.not_before,
             not_after=draft.not_after,
             created_at=tx.now,

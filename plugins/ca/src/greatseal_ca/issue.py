@@ -24,7 +24,6 @@ from greatseal.api.issuance import (
 from greatseal.api.problems import BadRequest, NotFound, Unavailable
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
-from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.build import Composition, to_be_signed
 from greatseal_ca.checks import refused_key
@@ -69,8 +68,7 @@ class CertificateAuthority:
     def read_csr(self, der: bytes) -> CertificateRequest:
         return read_csr(der, self._types)
 
-    def match(self, csr: CertificateRequest, identifiers: Sequence[Identifier]) -> None:
-        match(csr, identifiers)
+    match = staticmethod(match)
 
     async def compose(self, request: IssuanceRequest) -> Draft:
         composition = self.composition(request)
@@ -92,12 +90,11 @@ class CertificateAuthority:
         """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
         issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
         window, frame, names = self._window(issuer, request.ca_id), issuer.frame(request), self._names(request, issuer)
-        constraints.check(names)
         return Composition(request=request, names=names, frame=frame, window=window, constraints=constraints)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         issuer = self._issuer(draft.issue_as)
-        if blocked := self._host.blocked_keys.find_in(tx, spki_sha256(draft.request.csr.public_key)):
+        if blocked := self._host.blocked_keys.find_in(tx, draft.request.csr.spki_sha256):
             raise Refuse(refused_key(blocked))
         prepared = self._inventory.reserve(tx, draft)
         issuer.prepare(tx, draft)

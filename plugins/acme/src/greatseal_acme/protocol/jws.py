@@ -16,21 +16,20 @@ from greatseal_acme.protocol.urls import Urls, is_id
 
 
 class AcmeCaller(Caller, frozen=True, kw_only=True):
-    """The holder of an account key. ``known`` is None where the key came as ``jwk``; ``payload`` is empty for POST-as-GET."""
+    """The holder of a key; ``payload`` is empty for POST-as-GET."""
 
-    known: Account | None
     key: PublicKey
     payload: bytes
 
-    @property
-    def account(self) -> Account:
-        """The account of a request with ``kid``."""
-        assert self.known is not None
-        return self.known
+
+class AccountCaller(AcmeCaller, frozen=True, kw_only=True):
+    """The holder of an account's key, which came as ``kid``."""
+
+    account: Account
 
     @property
     def view(self) -> AccountView:
-        """What others see of the account of a request with ``kid``."""
+        """What others see of the account."""
         return self.account.view
 
 
@@ -105,13 +104,13 @@ class AcmeJws(AuthScheme):
             if isinstance(account.key, str):
                 raise BadPublicKey(f"the account key is not accepted: {account.key}")
             verify(jws, account.key)
-            return AcmeCaller(subject=account.view.id, known=account, key=account.key, payload=jws.payload)
+            return AccountCaller(subject=account.view.id, account=account, key=account.key, payload=jws.payload)
         try:
             key = public_key(jws.header["jwk"])
         except ValueError as error:
             raise BadPublicKey(f"the account key is not accepted: {error}") from None
         verify(jws, key)
-        return AcmeCaller(subject="", known=None, key=key, payload=jws.payload)
+        return AcmeCaller(subject="", key=key, payload=jws.payload)
 
 
 def read_jws(body: bytes) -> Jws:
