@@ -1,4 +1,4 @@
-"""Unmodified ACME clients get a certificate by http-01 or tls-alpn-01, each in its own way (reference acme.md 17)."""
+"""Unmodified ACME clients get a certificate, each in its own way (reference acme.md 17)."""
 
 import socket
 import ssl
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,34 @@ def test_acme_tiny_gets_a_certificate_for_a_csr_with_a_common_name_alone(
     chain = run(program("acme-tiny", "acme-tiny"), *asked, "--disable-check", folder=tmp_path)
 
     assert verified(chain, server, FIRST).public_key() == key.public_key()
+
+
+TORRC = """\
+DataDirectory {folder}/data
+HiddenServiceDir {folder}/onion
+HiddenServicePort 443
+SocksPort 0
+DisableNetwork 1
+"""
+
+
+def test_certbot_gets_a_certificate_by_onion_csr_01_with_the_key_folder_that_tor_made(
+    server: Server, program: Program, tmp_path: Path
+) -> None:
+    if find_spec("certbot_onion") is None:  # it has a wheel for one version of Python
+        pytest.skip("certbot-onion is not installed: make peers, with Python 3.11")
+    (tmp_path / "torrc").write_text(TORRC.format(folder=tmp_path))
+    address = tmp_path / "onion" / "hostname"
+    with started(program("tor", "tor"), "-f", tmp_path / "torrc", "--defaults-torrc", "/dev/null", folder=tmp_path):
+        deadline = time.monotonic() + 60
+        while not address.exists():
+            assert time.monotonic() < deadline, (tmp_path / "client.log").read_text()
+            time.sleep(0.05)
+    name = address.read_text().strip()
+
+    own = ("--config-dir", tmp_path / "config", "--work-dir", tmp_path / "work", "--logs-dir", tmp_path / "logs", "--non-interactive")
+    asked = ("--authenticator", "onion-csr", "--onion-csr-hs-dir", tmp_path / "onion", "--server", server.directory, "-d", name)
+    agreed = ("--agree-tos", "--register-unsafely-without-email")
+    run(Path(sys.executable).with_name("certbot"), "certonly", *asked, *agreed, *own, folder=tmp_path)
+
+    verified((tmp_path / "config" / "live" / name / "fullchain.pem").read_text(), server, name)

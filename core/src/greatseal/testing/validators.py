@@ -15,7 +15,7 @@ import pytest
 from greatseal.api.acme import VALID, AccountView, Attempt, Challenge, ChallengeValidator, Identifier, Verdict
 from greatseal.api.problems import Problem
 
-__all__ = ["ChallengeValidatorContract", "Conduct", "Peer", "attempt_for"]
+__all__ = ["ChallengeValidatorContract", "Conduct", "Peer", "ResponseValidatorContract", "attempt_for"]
 
 TOKEN = "wUIsjCEhF0wLJ6J0JoSLXDdPpTjbYYLKPGJ5sUn3CzI"  # noqa: S105 (a challenge's token is public)
 THUMBPRINT = "evxCJqYQX0cbZTRN7ZcPVmaBxkBSUKBkSd3XoYVbOIk"
@@ -69,7 +69,56 @@ def attempt_for(validator: ChallengeValidator, identifier: Identifier | None = N
     return Attempt(challenge=challenge, key_authorization=f"{token}.{THUMBPRINT}", account=account)
 
 
-class ChallengeValidatorContract(ABC):
+class _Declared(ABC):
+    """What is asked of every validator."""
+
+    identifier: ClassVar[Identifier | None] = None
+    """What the attempts name; by default ``a.example``, ``127.0.0.1`` or ``someone@a.example``."""
+    strange: ClassVar[Mapping[str, Sequence[str]]] = STRANGE
+    """Values by identifier type that ``offers`` is asked about; a validator for other types than dns, ip and email names some of theirs."""
+    kept: ClassVar[Any] = None
+    """What ``create`` or ``accept`` would have returned: the attempts carry it as ``kept``."""
+    verdict: ClassVar[Verdict] = VALID
+    """What a right answer leads to; WAIT for validators whose answer comes another way."""
+
+    @abstractmethod
+    def _made(self) -> ChallengeValidator:
+        """A validator to look at."""
+
+    def _attempt(self, validator: ChallengeValidator) -> Attempt:
+        return attempt_for(validator, self.identifier, kept=self.kept)
+
+    def test_declares_itself(self) -> None:
+        validator = self._made()
+
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", validator.type)
+        assert isinstance(validator.identifier_types, frozenset)
+        assert validator.identifier_types <= self.strange.keys()
+        assert validator.identifier_types
+        assert isinstance(validator.wildcard, bool)
+        assert not validator.wildcard or "dns" in validator.identifier_types
+        assert validator.deadline > 0
+        assert self.kept is None or isinstance(self.kept, validator.kept_as or ()), "kept is no kept_as of the validator"
+
+    def test_members_are_json_and_stable(self) -> None:
+        validator = self._made()
+        challenge = self._attempt(validator).challenge
+
+        members = validator.members(challenge)
+
+        assert json.loads(json.dumps(members)) == members
+        assert validator.members(challenge) == members
+        assert not members.keys() & {"type", "url", "status", "validated", "error"}  # the kernel writes these (RFC 8555 s8)
+
+    def test_offers_decides_for_every_identifier(self) -> None:
+        validator = self._made()
+
+        for kind in validator.identifier_types:
+            for value in self.strange[kind]:
+                assert isinstance(validator.offers(Identifier(kind, value)), bool)
+
+
+class ChallengeValidatorContract(_Declared):
     """Inherit, say how to make the validator and how a peer that proves control answers, and the rest is tested.
 
     .. code-block:: python
@@ -82,21 +131,15 @@ class ChallengeValidatorContract(ABC):
                 await reader.readline()
                 writer.write(attempt.key_authorization.encode())
 
-    A validator whose target is no TCP server overrides :meth:`peer`.
+    A validator whose target is no TCP server overrides :meth:`peer`; one that asks nobody inherits :class:`ResponseValidatorContract`.
     """
-
-    identifier: ClassVar[Identifier | None] = None
-    """What the attempts name; by default ``a.example``, ``127.0.0.1`` or ``someone@a.example``."""
-    strange: ClassVar[Mapping[str, Sequence[str]]] = STRANGE
-    """Values by identifier type that ``offers`` is asked about; a validator for other types than dns, ip and email names some of theirs."""
-    kept: ClassVar[Any] = None
-    """What ``create`` or ``accept`` would have returned: the attempts carry it as ``kept``."""
-    verdict: ClassVar[Verdict] = VALID
-    """What a right answer leads to; WAIT for validators whose answer comes another way."""
 
     @abstractmethod
     def validator(self, port: int) -> ChallengeValidator:
         """The validator, asking ``port`` of 127.0.0.1 whatever the identifier is."""
+
+    def _made(self) -> ChallengeValidator:
+        return self.validator(1)
 
     @abstractmethod
     async def answer(self, attempt: Attempt, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,43 +177,7 @@ class ChallengeValidatorContract(ABC):
         return handle
 
     async def _validate(self, peer: Peer) -> Verdict:
-        async with asyncio.timeout(peer.validator.deadline):
-            found: object = await peer.validator.validate(self._attempt(peer.validator))
-        # Whatever else it is, also the None of a forgotten return, the service takes for a fault of the validator.
-        assert isinstance(found, Verdict), f"validate returned {found!r}; it returns VALID or WAIT, or raises a Problem"
-        return found
-
-    def _attempt(self, validator: ChallengeValidator) -> Attempt:
-        return attempt_for(validator, self.identifier, kept=self.kept)
-
-    def test_declares_itself(self) -> None:
-        validator = self.validator(1)
-
-        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", validator.type)
-        assert isinstance(validator.identifier_types, frozenset)
-        assert validator.identifier_types <= self.strange.keys()
-        assert validator.identifier_types
-        assert isinstance(validator.wildcard, bool)
-        assert not validator.wildcard or "dns" in validator.identifier_types
-        assert validator.deadline > 0
-        assert self.kept is None or isinstance(self.kept, validator.kept_as or ()), "kept is no kept_as of the validator"
-
-    def test_members_are_json_and_stable(self) -> None:
-        validator = self.validator(1)
-        challenge = self._attempt(validator).challenge
-
-        members = validator.members(challenge)
-
-        assert json.loads(json.dumps(members)) == members
-        assert validator.members(challenge) == members
-        assert not members.keys() & {"type", "url", "status", "validated", "error"}  # the kernel writes these (RFC 8555 s8)
-
-    def test_offers_decides_for_every_identifier(self) -> None:
-        validator = self.validator(1)
-
-        for kind in validator.identifier_types:
-            for value in self.strange[kind]:
-                assert isinstance(validator.offers(Identifier(kind, value)), bool)
+        return await _verdict(peer.validator, self._attempt(peer.validator))
 
     @pytest.mark.asyncio
     async def test_accepts_the_right_answer_again_and_again(self) -> None:
@@ -187,9 +194,7 @@ class ChallengeValidatorContract(ABC):
             with pytest.raises(Problem) as raised:
                 await self._validate(peer)
 
-        assert 400 <= raised.value.status < 500
-        assert raised.value.detail.isprintable()
-        assert 0 < len(raised.value.detail) < 2000
+        _check_problem(raised.value)
 
     @pytest.mark.asyncio
     async def test_can_be_stopped_while_the_peer_is_silent(self) -> None:
@@ -200,6 +205,52 @@ class ChallengeValidatorContract(ABC):
 
             with pytest.raises(asyncio.CancelledError):
                 await validation
+
+
+class ResponseValidatorContract(_Declared):
+    """As :class:`ChallengeValidatorContract`, for a validator that judges what the client sent, or waits, and connects to nobody.
+
+    ``kept`` is what a right response left, ``wrong`` has what wrong ones left.
+    """
+
+    wrong: ClassVar[Sequence[Any]] = ()
+
+    @abstractmethod
+    def validator(self) -> ChallengeValidator:
+        """The validator."""
+
+    def _made(self) -> ChallengeValidator:
+        return self.validator()
+
+    @pytest.mark.asyncio
+    async def test_accepts_the_right_response_again_and_again(self) -> None:
+        validator = self.validator()
+
+        for _ in range(2):
+            assert await _verdict(validator, self._attempt(validator)) is self.verdict
+
+    @pytest.mark.asyncio
+    async def test_says_what_is_wrong(self) -> None:
+        validator = self.validator()
+
+        for kept in self.wrong:
+            with pytest.raises(Problem) as raised:
+                await _verdict(validator, attempt_for(validator, self.identifier, kept=kept))
+            _check_problem(raised.value)
+
+
+async def _verdict(validator: ChallengeValidator, attempt: Attempt) -> Verdict:
+    async with asyncio.timeout(validator.deadline):
+        found: object = await validator.validate(attempt)
+    # Whatever else it is, also the None of a forgotten return, the service takes for a fault of the validator.
+    assert isinstance(found, Verdict), f"validate returned {found!r}; it returns VALID or WAIT, or raises a Problem"
+    return found
+
+
+def _check_problem(problem: Problem) -> None:
+    assert 400 <= problem.status < 500
+    assert problem.detail.isprintable()
+    assert 0 < len(problem.detail) < 2000
 
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
