@@ -264,7 +264,13 @@ def test_s133_attributes_of_a_stranger_are_refused_though_they_are_signed(attrib
 def request_with(key: Ed25519PrivateKey) -> CertificateRequest:
     data = csr(extensions(None, NAME), key=key)
     return CertificateRequest(
-        der=data, spki=b"", public_key=key.public_key(), thumbprint=None, names=frozenset(), csr=x509.load_der_x509_csr(data)
+        der=data,
+        spki=b"",
+        spki_sha256="",
+        public_key=key.public_key(),
+        thumbprint=None,
+        names=frozenset(),
+        csr=x509.load_der_x509_csr(data),
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from greatseal.api.acme import VALID, AccountView, Attempt, Challenge, ChallengeValidator, Identifier, Verdict
 from greatseal.api.problems import Problem
 
-__all__ = ["ChallengeValidatorContract", "Conduct", "Peer", "ResponseValidatorContract", "attempt_for"]
+__all__ = ["ChallengeValidatorContract", "Conduct", "Peer", "ResponseValidatorContract", "ValidatorPromises", "attempt_for"]
 
 TOKEN = "wUIsjCEhF0wLJ6J0JoSLXDdPpTjbYYLKPGJ5sUn3CzI"  # noqa: S105 (a challenge's token is public)
 THUMBPRINT = "evxCJqYQX0cbZTRN7ZcPVmaBxkBSUKBkSd3XoYVbOIk"
@@ -69,8 +69,8 @@ def attempt_for(validator: ChallengeValidator, identifier: Identifier | None = N
     return Attempt(challenge=challenge, key_authorization=f"{token}.{THUMBPRINT}", account=account)
 
 
-class _Declared(ABC):
-    """What is asked of every validator."""
+class ValidatorPromises(ABC):
+    """What is asked of every validator; inherit one of the two classes below it."""
 
     identifier: ClassVar[Identifier | None] = None
     """What the attempts name; by default ``a.example``, ``127.0.0.1`` or ``someone@a.example``."""
@@ -118,7 +118,7 @@ class _Declared(ABC):
                 assert isinstance(validator.offers(Identifier(kind, value)), bool)
 
 
-class ChallengeValidatorContract(_Declared):
+class ChallengeValidatorContract(ValidatorPromises):
     """Inherit, say how to make the validator and how a peer that proves control answers, and the rest is tested.
 
     .. code-block:: python
@@ -207,7 +207,7 @@ class ChallengeValidatorContract(_Declared):
                 await validation
 
 
-class ResponseValidatorContract(_Declared):
+class ResponseValidatorContract(ValidatorPromises):
     """As :class:`ChallengeValidatorContract`, for a validator that judges what the client sent, or waits, and connects to nobody.
 
     ``kept`` is what a right response left, ``wrong`` has what wrong ones left.
