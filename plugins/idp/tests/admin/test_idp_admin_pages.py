@@ -222,9 +222,6 @@ async def test_the_account_page_shows_a_hundred_applications_and_leads_to_the_re
 
 STATEMENTS = {
     "clients": registry._LISTED,
-    "principals": registry._PRINCIPALS,
-    "patterns": registry._PATTERNS,
-    "spiffe": registry._SPIFFE_IDS,
     "consents": consents._OF,
     **{f"families {filters}": statement for filters, statement in families._LISTINGS.items() if len(filters) < 2},
 }
