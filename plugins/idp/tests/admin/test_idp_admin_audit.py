@@ -105,6 +105,7 @@ async def test_a_type_that_nobody_writes_is_refused_with_those_that_are_near(adm
         assert (answer.status, answer.json["error"]) == (400, "invalid_request")
         assert words in answer.json["error_description"]
     assert len(await listed(admin, "?event_type=of_a_plugin_that_was_removed")) == 1
+    assert await listed(admin, "?event_type=of_a_plugin_that_was_removed&offset=1") == []
     assert (await admin.get("audit", params={"outcome": "failed"})).status == 400
 
 

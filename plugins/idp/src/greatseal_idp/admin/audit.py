@@ -39,7 +39,7 @@ class AuditAdmin:
             until=_moment(call, "until"),
         )
         records = await self._host.audit_records(query)
-        if not records and query.event_type is not None:
+        if not records and query.event_type is not None and "after" not in call.query and not query.offset:
             self._check_type(query.event_type)
         reply = Reply.json([_shown(record) for record in records[:limit]])
         if len(records) <= limit:
