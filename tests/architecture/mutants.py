@@ -32,6 +32,8 @@ SCOPE = (
     "plugins/acme/src/greatseal_acme/finalize.py",
     "plugins/ca/src/greatseal_ca/csr.py",
     "plugins/ca/src/greatseal_ca/checks.py",
+    "plugins/caa/src/**/*.py",
+    "plugins/dns-*/src/**/*.py",
     "plugins/dpop/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",

@@ -1,4 +1,7 @@
-"""Unmodified ACME clients prove names by DNS: Knot serves the zones, Unbound validates, and what is broken there is refused."""
+"""Unmodified ACME clients prove names by DNS: Knot serves the zones, Unbound validates, and what is broken there is refused.
+
+So does CAA, which asks the same servers: the rest of the list of caatestsuite.com is in plugins/caa.
+"""
 
 import os
 import re
@@ -13,9 +16,12 @@ from rig.clients import run, verified
 from rig.server import Server
 from rig.zones import Zones
 
-from greatseal.api.acme import VALID, Attempt, Identifier
+from greatseal.api.acme import VALID, AccountView, Attempt, Caa, Identifier
+from greatseal.api.issuance import Finalization, ProvenIdentifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse
+from greatseal.testing.issuance import PROFILE, issuance_for
 from greatseal.testing.validators import attempt_for
+from greatseal_caa.caa import CaaCheck
 from greatseal_dns_01 import dns_01
 from greatseal_dns_01.dns_01 import Dns01
 from greatseal_resolver.resolver import DnsResolver
@@ -144,3 +150,49 @@ async def test_s128_a_bogus_answer_is_a_dns_problem_and_is_read_only_where_valid
 async def test_s128_a_zone_whose_server_refuses_or_is_silent_is_a_dns_problem(zones: Zones, zone: str, told: str) -> None:
     with pytest.raises(DnsFailure, match=rf"^TXT _acme-challenge\.{zone}: {told}"):
         await Dns01(resolver(zones)).validate(attempt(zone))
+
+
+def finalization(name: str) -> Finalization:
+    asked = issuance_for(Identifier("dns", name))
+    account = AccountView(id="a1", url="https://ca.example/acme/account/a1", status="valid", thumbprint="t")
+    proven = tuple(ProvenIdentifier(identifier=one, validated_by="dns-01") for one in asked.identifiers)
+    return Finalization(
+        order_id="o1", profile=asked.profile, identifiers=proven, account=account, csr=asked.csr, ca_id=asked.ca_id, payload={}
+    )
+
+
+def caa_check(zones: Zones) -> CaaCheck:
+    return CaaCheck(resolver(zones), {PROFILE.ca_id: ["ca.example"]})
+
+
+@pytest.mark.parametrize(
+    "name", ["permit.sound.test", "cname-permit.sound.test", "a.cname-permit.sound.test", "plain.test", "example.test"]
+)
+async def test_s129_caa_of_real_zones_allows(zones: Zones, name: str) -> None:
+    await caa_check(zones).check(finalization(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("deny.sound.test", "caatestsuite"),
+        ("sub1.deny.sound.test", "caatestsuite"),
+        ("*.deny.sound.test", "caatestsuite"),
+        ("cname-deny.sound.test", "caatestsuite"),
+        ("cname-cname-deny.sound.test", "caatestsuite"),
+        ("sub1.cname-deny.sound.test", "caatestsuite"),
+        ("deny.permit.sound.test", "caatestsuite"),
+        ("a.dname-deny.sound.test", "caatestsuite"),
+        ("big.sound.test", "1001 records"),
+        ("unsigned.test", "SERVFAIL"),
+        ("foreign.test", "SERVFAIL"),
+        ("expired.test", "SERVFAIL"),
+        ("early.test", "SERVFAIL"),
+        ("unproven.test", "SERVFAIL"),
+        ("refused.test", "SERVFAIL"),
+        ("silent.test", "no answer"),
+    ],
+)
+async def test_s129_s128_ca_264_caa_of_real_zones_denies(zones: Zones, name: str, told: str) -> None:
+    with pytest.raises(Caa, match=told):
+        await caa_check(zones).check(finalization(name))

@@ -1,8 +1,8 @@
 """Real DNS on loopback: Knot serves zones, signed, unsigned and broken in every way; Unbound asks it and validates.
 
 ``example.test`` is signed by Knot and ``plain.test`` is not; both take dynamic updates (RFC 2136) from this machine, and the challenge of
-``alias.example.test`` is an alias of ``alias.plain.test``. Every other zone has the TXT record ``value`` at ``_acme-challenge`` and no CAA
-record, and its name says what is wrong with it: ``foreign.test`` is signed by another key than the parent tells.
+``alias.example.test`` is an alias of ``alias.plain.test``. Every other zone has the TXT record ``value`` at ``_acme-challenge``, and its
+name says what is wrong with it: ``foreign.test`` is signed by another key than the parent tells. ``sound.test`` has CAA records below it.
 """
 
 import contextlib
@@ -42,6 +42,16 @@ ns 0 A 127.0.0.1
 _acme-challenge 0 TXT "value"
 """
 ALIAS = "_acme-challenge.alias 0 CNAME alias.plain.test.\n"
+CAA = f"""\
+deny 0 CAA 0 issue "caatestsuite.com"
+cname-deny 0 CNAME deny
+cname-cname-deny 0 CNAME cname-deny
+permit 0 CAA 0 issue "ca.example"
+deny.permit 0 CAA 0 issue "caatestsuite.com"
+dname-deny 0 DNAME target
+a.target 0 CAA 0 issue "caatestsuite.com"
+cname-permit 0 CNAME permit
+{"".join(f'big 0 CAA 0 issue "ca{number}.example"{chr(10)}' for number in range(1001))}"""
 KNOT = """\
 server:
   rundir: {folder}
@@ -98,7 +108,8 @@ def anchor(zone: str, key: dns.rdata.Rdata) -> str:
 
 def signed(origin: str, key: ec.EllipticCurvePrivateKey, *, days: tuple[int, int] = (-1, 30)) -> dns.zone.Zone:
     """The zone, signed from ``days[0]`` to ``days[1]`` from now."""
-    zone = dns.zone.from_text(ZONE.format(origin=f"{origin}."), origin=origin, relativize=False)
+    text = ZONE.format(origin=f"{origin}.") + (CAA if origin == "sound.test" else "")
+    zone = dns.zone.from_text(text, origin=origin, relativize=False)
     now = datetime.now(UTC)
     inception, expiration = (now + timedelta(days=at) for at in days)
     keys: list[Any] = [(key, dns.dnssec.make_dnskey(key.public_key(), ALGORITHM))]

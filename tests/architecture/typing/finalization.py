@@ -1,64 +1,27 @@
-"""FinalizeCheck, SanInjector and IssuanceObserver: CAA, the Kerberos name, the log queue.
+"""FinalizeCheck, SanInjector and IssuanceObserver: grants, the Kerberos name, the log queue.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from cryptography import x509
 from sqlalchemy import Executable
 
-from greatseal.api.acme import Caa, Identifier, Unauthorized
+from greatseal.api.acme import Unauthorized
 from greatseal.api.issuance import (
     Certificate,
     Finalization,
     FinalizeCheck,
     IssuanceObserver,
     IssuanceRequest,
-    ProvenIdentifier,
     SanInjector,
 )
-from greatseal.api.services import CaaRecord, Resolver
 from greatseal.api.store import Tx
 from greatseal.host import Host
 
 KRB5_PRINCIPAL_NAME = x509.ObjectIdentifier("1.3.6.1.5.2.2")
-
-
-class CaaCheck(FinalizeCheck):
-    """RFC 8659 with RFC 8657: the first name upwards that has records decides, for the account and the method that proved it."""
-
-    name = "caa"
-    phase = "policy"
-
-    def __init__(self, resolver: Resolver, identities: Mapping[str, Sequence[str]]) -> None:
-        self.resolver = resolver
-        self.identities = identities
-
-    async def check(self, finalization: Finalization) -> None:
-        ours = self.identities.get(finalization.ca_id, ())
-        for proven in finalization.identifiers:
-            if ours and proven.identifier.type == "dns" and not proven.identifier.base.endswith(".onion"):
-                records = await self.relevant(proven.identifier)
-                if records and not any(self.allows(record, ours, proven, finalization.account.url) for record in records):
-                    raise Caa(
-                        f"CAA of {proven.identifier.base} does not name {ours[0]}",
-                        identifier={"type": "dns", "value": proven.identifier.value},
-                    )
-
-    async def relevant(self, identifier: Identifier) -> Sequence[CaaRecord]:
-        labels = identifier.base.split(".")
-        for start in range(len(labels) - 1):
-            if records := (await self.resolver.caa(".".join(labels[start:]))).records:
-                return records
-        return ()
-
-    def allows(self, record: CaaRecord, ours: Sequence[str], proven: ProvenIdentifier, account_url: str) -> bool:
-        issuer, *parameters = record.value.split(";")
-        tag = "issuewild" if proven.identifier.wildcard else "issue"
-        wanted = {f"accounturi={account_url}", f"validationmethods={proven.validated_by}"}
-        return record.tag.lower() == tag and issuer in ours and wanted.issuperset(parameters)
 
 
 class AccountGrant(FinalizeCheck):

@@ -64,7 +64,7 @@ class Resolver(Protocol):
         """TXT values, the strings of each record joined; aliases are followed. At most 200."""
 
     async def caa(self, name: str) -> Found[CaaRecord]:
-        """Planned, for the feature caa: CAA records at exactly this name, aliases followed.
+        """CAA records at exactly this name, aliases followed.
 
         A name that does not exist has none (RFC 8659 s3).
         """

@@ -1,4 +1,4 @@
 """The certificate authority as one install: every feature of an ACME CA."""
 
-features = ("ca", "acme", "resolver", "http-01", "tls-alpn-01", "dns-01", "onion-csr-01")
+features = ("ca", "acme", "resolver", "http-01", "tls-alpn-01", "dns-01", "onion-csr-01", "caa")
 """What `[plugins] sets = ["ca"]` enables."""

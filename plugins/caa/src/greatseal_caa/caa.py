@@ -1,0 +1,106 @@
+"""CAA (RFC 8659, RFC 8657): whoever holds a domain says in DNS which CAs may certify it, for which accounts, proven by what."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from greatseal.api.acme import Caa
+from greatseal.api.issuance import Finalization, FinalizeCheck, ProvenIdentifier
+from greatseal.api.problems import DnsFailure
+from greatseal.api.services import CaaRecord, Found, Resolver
+from greatseal.net import excerpt, listing
+from greatseal_caa.values import OTHER, refusal
+
+IN_FLIGHT = 20
+"""Questions of one finalization that are asked at once."""
+CRITICAL = 128
+KNOWN = frozenset({"issue", "issuewild", "iodef", "contactemail", "contactphone", "issuemail", "issuevmc"})
+"""Properties that are understood, those that speak of no TLS certificate too: critical or not, they deny nothing by being there."""
+
+Answers = Mapping[str, Found[CaaRecord] | DnsFailure]
+
+
+class CaaCheck(FinalizeCheck):
+    """The first name upwards that has records decides; what cannot be looked up is refused.
+
+    ``identities`` are the names of each CA in such records; for one without names nothing is asked.
+    """
+
+    name = "caa"
+    phase = "policy"
+
+    def __init__(self, resolver: Resolver, identities: Mapping[str, Collection[str]]) -> None:
+        self.resolver = resolver
+        self.identities = identities
+
+    async def check(self, finalization: Finalization) -> None:
+        ours = self.identities.get(finalization.ca_id, ())
+        names = [one for one in finalization.identifiers if one.identifier.type == "dns" and not one.identifier.value.endswith(".onion")]
+        if not ours:
+            return
+        answers = await self._answers({proven.identifier.base for proven in names})
+        denials = (_denial(proven, answers, ours, finalization.account.url) for proven in names)
+        refused = [denial for denial in denials if denial is not None]
+        if len(refused) > 1:
+            raise Caa(f"{refused[0].detail} (and {len(refused) - 1} more; see subproblems)", subproblems=refused)
+        if refused:
+            raise refused[0]
+
+    async def _answers(self, bases: Iterable[str]) -> Answers:
+        """What stands at each name and at its parents up to the one that decides; a parent of several names is asked once."""
+        answers: dict[str, Found[CaaRecord] | DnsFailure] = {}
+        room = asyncio.Semaphore(IN_FLIGHT)
+
+        async def ask(name: str) -> None:
+            async with room:
+                try:
+                    answers[name] = await self.resolver.caa(name)
+                except DnsFailure as failure:
+                    answers[name] = failure
+
+        wanted = {name for name in bases if "." in name}
+        while asked := sorted(wanted):
+            outcomes = await asyncio.gather(*map(ask, asked), return_exceptions=True)
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+            wanted = {_parent(name) for name in asked if _goes_on(answers[name])}
+            wanted = {name for name in wanted - answers.keys() if "." in name}
+        return answers
+
+
+def _parent(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _goes_on(answer: Found[CaaRecord] | DnsFailure) -> bool:
+    return isinstance(answer, Found) and not answer.records
+
+
+def _denial(proven: ProvenIdentifier, answers: Answers, ours: Collection[str], account_url: str) -> Caa | None:
+    """Why the name may not be certified: what was found, where, and what was expected."""
+    value, name = proven.identifier.value, proven.identifier.base
+    while name in answers and _goes_on(answers[name]):
+        name = _parent(name)
+    found = answers.get(name)
+    if isinstance(found, DnsFailure):
+        return Caa(f"the CAA records of {value} cannot be read: {found.detail}", identifier={"type": "dns", "value": value})
+    if found is None or (reason := _reason(proven, found.records, ours, account_url)) is None:
+        return None
+    shown = listing(f"{record.flags} {record.tag} {record.value}" for record in found.records)
+    return Caa(f"CAA of {value} at {name} ({found.server}): {shown}; {reason}", identifier={"type": "dns", "value": value})
+
+
+def _reason(proven: ProvenIdentifier, records: Sequence[CaaRecord], ours: Collection[str], account_url: str) -> str | None:
+    """What forbids, None where the records allow (RFC 8659 s4.2, s4.3)."""
+    for record in records:
+        if record.flags & CRITICAL and record.tag.lower() not in KNOWN:
+            return f"the critical property {excerpt(record.tag)} is not known here"
+    wild = proven.identifier.wildcard and any(record.tag.lower() == "issuewild" for record in records)
+    tag = "issuewild" if wild else "issue"
+    values = [record.value for record in records if record.tag.lower() == tag]
+    refusals = [refusal(value, ours, account_url=account_url, method=proven.validated_by) for value in values]
+    if not refusals or None in refusals:
+        return None
+    expected = f"expected {tag} {' or '.join(sorted(ours))}"
+    told = [f"{excerpt(value)} {why}" for value, why in zip(values, refusals, strict=True) if why != OTHER]
+    return f"{told[0]}; {expected}" if told else expected

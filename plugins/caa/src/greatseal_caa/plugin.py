@@ -1,0 +1,36 @@
+"""CAA records are asked before a certificate is issued (RFC 8659, RFC 8657)."""
+
+from collections.abc import Mapping, Sequence
+
+from greatseal import hookimpl
+from greatseal.api.declarations import Owns, Reads
+from greatseal.api.http import Discovery
+from greatseal.api.issuance import FinalizeCheck
+from greatseal.api.services import RESOLVER
+from greatseal.host import Host
+from greatseal_caa.caa import CaaCheck
+from greatseal_caa.settings import CaaOfCa, CaaServer, CaId, identities
+
+
+class Plugin:
+    """At finalization, after validation and before signing."""
+
+    requires = (RESOLVER,)
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("server", CaaServer), Owns("ca[]", CaaOfCa), Reads("ca[]", CaId)]
+
+    @hookimpl
+    def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
+        return [CaaCheck(host.service(RESOLVER), _identities(host))]
+
+    @hookimpl
+    def discovery(self, host: Host) -> Sequence[Discovery]:
+        default = max(host.settings_list(CaId), key=lambda ca: bool(ca.is_default))
+        named = _identities(host)[default.id]
+        return [Discovery("acme", lambda: {"meta": {"caaIdentities": named}})] if named else []
+
+
+def _identities(host: Host) -> Mapping[str, tuple[str, ...]]:
+    return identities(host.settings(CaaServer), host.settings_list(CaaOfCa), host.settings_list(CaId))
