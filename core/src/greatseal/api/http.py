@@ -1,8 +1,9 @@
 """Routes as data, the rules that guard them, calls and replies."""
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -134,49 +135,56 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, headers=self.headers + pairs)
 
 
-class Parameters(Mapping[str, str]):
-    """Query or form parameters (RFC 6749 s3.1): one without a value is absent, one given twice raises BadRequest when it is read."""
+class Parameters(dict[str, str]):
+    """Query or form parameters (RFC 6749 s3.1): one without a value is absent, one given twice raises BadRequest when it is read.
+
+    Many read the same one: it is not to be changed.
+    """
+
+    __slots__ = ()
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._values: dict[str, tuple[str, ...]] = {}
-        for name, value in pairs:
-            if value:
-                self._values[name] = (*self._values.get(name, ()), value)
+        given = [pair for pair in pairs if pair[1]]
+        super().__init__(given)
+        if len(self) < len(given):
+            repeated = defaultdict[str, list[str]](list)
+            for name, value in given:
+                repeated[name].append(value)
+            self.update((name, tuple(values)) for name, values in repeated.items() if len(values) > 1)  # type: ignore[misc]
+            self.__class__ = _Repeated
 
     @classmethod
     def parse(cls, encoded: bytes) -> "Parameters":
         """Of application/x-www-form-urlencoded. Raises BadRequest for more than 1000 parameters and for what is not UTF-8."""
         if b"%" not in encoded and b"+" not in encoded and encoded.isascii() and encoded.count(b"&") < MAX_PARAMETERS:
             # What most forms are: nothing to decode, at a fifth of the cost.
-            return cls((name, value) for name, _, value in (pair.partition("=") for pair in encoded.decode().split("&")))
+            return cls([pair.partition("=")[::2] for pair in encoded.decode().split("&")])
         try:
             return cls(parse_qsl(encoded.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS))
         except ValueError as problem:
             raise BadRequest("the parameters are not readable as application/x-www-form-urlencoded", cause=str(problem)) from None
 
-    def __getitem__(self, name: str) -> str:
-        values = self._values[name]
-        if len(values) > 1:
-            raise BadRequest(f"{name} was given twice")
-        return values[0]
-
-    @overload
-    def get(self, name: str, default: None = None, /) -> str | None: ...
-    @overload
-    def get(self, name: str, default: T, /) -> str | T: ...
-    def get(self, name: str, default: object = None, /) -> object:
-        """As of every mapping, without an exception where there is nothing."""
-        return self[name] if name in self._values else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of a parameter that may repeat, such as ``resource`` (RFC 8707 s2)."""
-        return self._values.get(name, ())
+        found: Any = dict.get(self, name, ())
+        return (found,) if isinstance(found, str) else found
+
+
+class _Repeated(Parameters):
+    """With a name that was given twice: the dict holds all its values there, and who reads them as one is refused."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> str:
+        value: object = super().__getitem__(name)
+        if isinstance(value, str):
+            return value
+        raise BadRequest(f"{name} was given twice")
+
+    def __iter__(self) -> Iterator[str]:  # or a copy would be made past what is above
+        return super().__iter__()
+
+    __contains__, get, items, values = Mapping.__contains__, Mapping.get, Mapping.items, Mapping.values  # type: ignore[assignment]
 
 
 class Connection(Protocol):
