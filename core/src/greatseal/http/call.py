@@ -12,7 +12,7 @@ from greatseal.api.http import Caller, Connection, Parameters, Route
 from greatseal.api.nodes import Forwarded
 from greatseal.api.problems import BadRequest
 from greatseal.http.body import read_body
-from greatseal.http.connection import ConnectionState, TrustedProxies, certificate_of, forwarded_certificate, peer_of
+from greatseal.http.connection import ConnectionState, certificate_of, forwarded_certificate
 from greatseal.jose.strict import decode_json
 
 T = TypeVar("T")
@@ -24,7 +24,6 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     base_url: str
     max_body_bytes: int
-    proxies: TrustedProxies
 
 
 class _Routed(ABC):
@@ -89,37 +88,36 @@ class _Routed(ABC):
 
 
 class HttpCall(_Routed):
-    """One that came over a connection of ours."""
+    """One that came over a connection of ours; ``client`` is who sent it to the trusted proxy that is its peer, None without one."""
 
-    __slots__ = ("_body", "_connection", "_remote", "http")
+    __slots__ = ("_body", "_connection", "_proxied", "headers", "http", "method", "remote")
 
-    def __init__(self, route: Route, request: web.Request, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
+    def __init__(
+        self,
+        route: Route,
+        request: web.Request,
+        path: Mapping[str, str],
+        target: str,
+        surroundings: Surroundings,
+        *,
+        peer: str,
+        client: str | None,
+    ) -> None:
         super().__init__(route, path, target, surroundings)
         self.http = request
+        self.method = request.method
+        self.headers = request.headers
+        self.remote = client or peer
+        self._proxied = client is not None
         self._body: bytes | None = None
         self._connection: ConnectionState | None = None
-        self._remote: str | None = None
-
-    @property
-    def method(self) -> str:
-        return self.http.method
 
     @property
     def has_body(self) -> bool:
         return self.http.body_exists
 
-    @property
-    def headers(self) -> CIMultiDictProxy[str]:
-        return self.http.headers
-
     def header_values(self, name: str) -> tuple[str, ...]:
-        return tuple(self.http.headers.getall(name, ()))
-
-    @property
-    def remote(self) -> str:
-        if self._remote is None:
-            self._remote = self._surroundings.proxies.client(self._peer, self.http.headers)
-        return self._remote
+        return tuple(self.headers.getall(name, ()))
 
     @property
     def connection(self) -> Connection:
@@ -128,13 +126,12 @@ class HttpCall(_Routed):
             protocol = self.http.protocol
             state: ConnectionState | None = getattr(protocol, "connection", None)
             if state is None:
-                proxied = self._peer in self._surroundings.proxies
-                certificate = None if proxied else certificate_of(self.http.transport)
-                state = ConnectionState(trusted_proxy=proxied, certificate=certificate)
+                certificate = None if self._proxied else certificate_of(self.http.transport)
+                state = ConnectionState(trusted_proxy=self._proxied, certificate=certificate)
                 if hasattr(protocol, "connection"):
                     protocol.connection = state
             if state.trusted_proxy:
-                state.certificate = forwarded_certificate(self.http.headers)  # one connection of it carries the calls of many
+                state.certificate = forwarded_certificate(self.headers)  # one connection of it carries the calls of many
             self._connection = state
         return self._connection
 
@@ -142,10 +139,6 @@ class HttpCall(_Routed):
         if self._body is None:
             self._body = await read_body(self.http, self._surroundings.max_body_bytes, self.route.content_types)
         return self._body
-
-    @property
-    def _peer(self) -> str:
-        return peer_of(self.http.protocol.peername)
 
 
 class ForwardedCall(_Routed):

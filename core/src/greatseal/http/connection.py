@@ -49,16 +49,12 @@ class TrustedProxies:
         address = _address(peer)
         return address is not None and any(address in network for network in self._networks)
 
-    def client(self, peer: str, headers: "CIMultiDictProxy[str]") -> str:
-        """The client behind ``peer``: the nearest hop that is no trusted proxy.
+    def behind(self, peer: str, headers: "CIMultiDictProxy[str]") -> str | None:
+        """The client behind ``peer`` where that is a trusted proxy, else None: the nearest hop that is none.
 
         Each proxy appends the address that it saw, so the list is read from its end. When X-Forwarded-For and Forwarded are both
         there and disagree, one of them passed through a proxy that does not know it and is the client's invention: then it is ``peer``.
         """
-        return self.behind(peer, headers) or peer
-
-    def behind(self, peer: str, headers: "CIMultiDictProxy[str]") -> str | None:
-        """The :meth:`client` where ``peer`` is a trusted proxy, else None."""
         if peer not in self:
             return None
         lists = (headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ()))

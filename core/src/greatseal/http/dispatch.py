@@ -80,9 +80,8 @@ class Dispatcher:
         self._refusal = refusal
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
-        proxies = TrustedProxies(trusted_proxies)
-        self._surroundings = Surroundings(base_url, max_body_bytes, proxies)
-        self._proxies = proxies if trusted_proxies else None
+        self._surroundings = Surroundings(base_url, max_body_bytes)
+        self._proxies = TrustedProxies(trusted_proxies) if trusted_proxies else None
         self._owners = owners
         self._ids = count()
         self._id_start = os.urandom(4).hex()
@@ -98,8 +97,9 @@ class Dispatcher:
     async def handle(self, request: web.Request) -> WireResponse:
         """The answer to one request. Never raises but CancelledError."""
         outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
-        method, target = request.method, request.raw_path
-        match, target = self._find(method, target)
+        peer = peer_of(request.protocol.peername)
+        client = self._proxies.behind(peer, request.headers) if self._proxies else None
+        match, target = self._find(request.method, request.raw_path)
         endpoint = match.value
         if endpoint is None:
             style, name, cors = self._unmatched_route(match, target.partition("?")[0])
@@ -108,7 +108,7 @@ class Dispatcher:
         else:
             route, observed = endpoint.route, endpoint.observed
             style, name, cors = route.style, route.path, route.cors
-            call = HttpCall(route, request, match.parameters, target, self._surroundings)
+            call = HttpCall(route, request, match.parameters, target, self._surroundings, peer=peer, client=client)
             reply = await self._answer(endpoint, call, outcome)
         if cors and "Origin" in request.headers:
             reply = _readable(reply)
@@ -116,7 +116,10 @@ class Dispatcher:
         seconds = time.perf_counter() - outcome.started
         if observed is not None:
             observed[status](seconds)
-        self._log_line(request, name, status, seconds, outcome)
+        fields = {"method": request.method, "route": name, "status": status, "ms": round(seconds * 1000, 2), "peer": peer}
+        if client is not None:
+            fields["client"] = client
+        self._log_request(outcome.add_to(fields))
         return response
 
     async def handle_forwarded(self, forwarded: Forwarded) -> Reply | None:
@@ -197,13 +200,6 @@ class Dispatcher:
             reply = self._incident(error, style, headers, outcome.number)
             head = head_of(reply, style)
         return WireResponse(reply.status, head, reply.body), reply.status
-
-    def _log_line(self, request: web.Request, name: str, status: int, seconds: float, outcome: "_Outcome") -> None:
-        peer = peer_of(request.protocol.peername)
-        fields: dict[str, Any] = {"method": request.method, "route": name, "status": status, "ms": round(seconds * 1000, 2), "peer": peer}
-        if self._proxies and (client := self._proxies.behind(peer, request.headers)):
-            fields["client"] = client
-        self._log_request(outcome.add_to(fields))
 
     def _endpoint(self, method: str, route: Route, schemes: Mapping[type[Rule], AuthScheme]) -> _Endpoint:
         owned = self._owners is not None and route.owner is not None
