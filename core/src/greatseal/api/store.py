@@ -16,6 +16,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Argument = TypeVar("Argument", bound=msgspec.Struct)
 
+OPERATION, SCAN = "__greatseal_operation__", "__greatseal_scan__"
+"""The attributes by which transaction functions are known: the mark of :func:`operation`, and True after :func:`scan`."""
+
 
 class Row(Protocol):
     """A fetched row: columns by attribute, unconverted (Moment: microseconds, Flag: 0 or 1, Document: JSON text). Rows of equal values are
@@ -138,7 +141,7 @@ def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable
             return fn(tx, argument)
 
         update_wrapper(run, fn)
-        run.__greatseal_operation__ = Operation(name, owner)  # type: ignore[attr-defined]
+        setattr(run, OPERATION, Operation(name, owner))
         return run
 
     return mark
@@ -151,18 +154,8 @@ class Operation(msgspec.Struct, frozen=True):
     owner: Callable[[Any], str]
 
 
-def operation_of(fn: Callable[..., Any]) -> Operation | None:
-    """The mark of :func:`operation`, or None."""
-    return getattr(fn, "__greatseal_operation__", None)
-
-
 def scan(fn: Callable[P, T]) -> Callable[P, T]:
     """Mark a function that visits many rows (a listing, a search, a sum, a sweep): it runs in a thread on both databases, and when it
     writes on PostgreSQL, in a transaction of its own."""
-    fn.__greatseal_scan__ = True  # type: ignore[attr-defined]
+    setattr(fn, SCAN, True)
     return fn
-
-
-def is_scan(fn: Callable[..., Any]) -> bool:
-    """Whether :func:`scan` marked it."""
-    return getattr(fn, "__greatseal_scan__", False)

@@ -10,7 +10,7 @@ from sqlalchemy import delete, literal, select
 
 from greatseal.api.declarations import CheckResult
 from greatseal.api.problems import Unavailable
-from greatseal.api.store import Operation, Refuse, Tx, operation_of
+from greatseal.api.store import OPERATION, Operation, Refuse, Tx
 from greatseal.db.config import DatabaseConfig, Dialect, StoreProblem, dialect_of
 from greatseal.db.core_tables import strike
 from greatseal.db.delivery import OnChanged
@@ -49,7 +49,7 @@ class DatabaseImpl:
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """See :meth:`greatseal.api.store.Database.write`."""
-        mark = operation_of(fn)
+        mark: Operation | None = getattr(fn, OPERATION, None)
         if mark is not None:
             owner = mark.owner(args[0])
             if owner != self.node_id:

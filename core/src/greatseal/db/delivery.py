@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from greatseal.api.store import is_scan
+from greatseal.api.store import SCAN
 from greatseal.db.transaction import Writing
 
 OnChanged = Callable[[Sequence[tuple[str, str]]], None]
@@ -24,7 +24,7 @@ class Write:
         self.kwargs = kwargs
         self.future = future
         self.code = code_of(fn)
-        self.scan = is_scan(fn)
+        self.scan: bool = getattr(fn, SCAN, False)
         self.settled = False
         """Its outcome is on the disk."""
         self.result: Any = None

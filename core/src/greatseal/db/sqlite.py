@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from greatseal.api.store import is_scan
+from greatseal.api.store import SCAN
 from greatseal.db.config import DatabaseConfig, StoreProblem, sqlite_path
 from greatseal.db.database import DatabaseImpl
 from greatseal.db.delivery import Delivery, OnChanged
@@ -69,7 +69,7 @@ class SqliteDatabase(DatabaseImpl):
         self._threads = ThreadPoolExecutor(SCANS, thread_name_prefix="sqlite-scan")
 
     async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if is_scan(fn):
+        if getattr(fn, SCAN, False):
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._scan, fn, args, kwargs)
         if self._reader is None:
             self._reader = self._open_reader()

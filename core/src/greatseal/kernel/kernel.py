@@ -16,7 +16,7 @@ from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import PAGES, PEERS, ServiceKey
-from greatseal.api.store import operation_of
+from greatseal.api.store import OPERATION, Operation
 from greatseal.audit import EVENTS, SCHEMA
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
@@ -303,7 +303,7 @@ class Kernel:
         """What other nodes may ask the database of this one for, by name."""
         found: dict[str, Callable[..., Any]] = {}
         for feature, fn in [("core", self.strikes.taking), *self._collect("operations")]:
-            mark = operation_of(fn)
+            mark: Operation | None = getattr(fn, OPERATION, None)
             if mark is None:
                 self._report.add([f"plugin {feature!r}: hook operations returned {fn!r}, which is not marked with operation(...)"])
             elif mark.name in found:

@@ -18,7 +18,7 @@ from sqlalchemy import MetaData, select
 from greatseal.api.declarations import Schema
 from greatseal.api.nodes import Answerer, Forwarded, Forwarding, OwnerUnavailable, packed, unpacked, unpacked_problem
 from greatseal.api.problems import Problem
-from greatseal.api.store import Database, Operation, Tx, operation_of
+from greatseal.api.store import OPERATION, Database, Operation, Tx
 from greatseal.db.database import DatabaseImpl
 from greatseal.db.tables import Collection, param
 from greatseal.host import Clock, Host
@@ -103,7 +103,7 @@ class Nodes:
     def serve(self, label: str, *operations: Callable[..., Any]) -> None:
         """What ``label`` does for other nodes: functions marked with ``operation``."""
         for fn in operations:
-            mark = operation_of(fn)
+            mark: Operation | None = getattr(fn, OPERATION, None)
             assert mark is not None, f"{fn} is no operation"
             self._operations[label, mark.name] = fn
 
