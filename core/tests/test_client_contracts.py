@@ -50,7 +50,7 @@ class Phrases(ClientAuthMethod[Phrase]):
     async def verify(self, credentials, client):
         if client.secret is None or sha256(credentials.said.encode()).digest() != client.secret.value:
             raise InvalidClient
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 class TestPhrases(ClientAuthMethodContract):

@@ -81,7 +81,7 @@ async def request_of(store):
     name = secrets.token_urlsafe()
     await store.write(lambda tx: tx.run(MAKE, name=name))
     form = Parameters([("grant_type", Tickets.grant_type), ("ticket", name)])
-    return ProvenRequest(call=FakeCall("POST"), form=form, match=ClientMatch(client=CLIENT, subject="c1"))
+    return ProvenRequest(call=FakeCall("POST"), form=form, client=CLIENT, match=ClientMatch(subject="c1"))
 
 
 class TestTickets(GrantContract):

@@ -192,8 +192,9 @@ class Colours(Extension[Colour]):
 def asking(form):
     client = Client(client_id="c1", token_endpoint_auth_method="none", scopes=("openid", "email"))
     proof = Proof(confirmation="jkt", value="k")
-    match = ClientMatch(client=client, subject="c1")
-    return ProvenRequest(call=FakeCall("POST"), form=Parameters.parse(form), match=match, proofs=(proof,))
+    proven = {proof.confirmation: proof.value}
+    match = ClientMatch(subject="c1")
+    return ProvenRequest(call=FakeCall("POST"), form=Parameters.parse(form), client=client, match=match, proofs=(proof,), proven=proven)
 
 
 async def test_a_request_is_read_with_its_extensions():

@@ -95,8 +95,8 @@ def client(method="client_secret_basic", **more):
 
 
 async def prove(binding, *sent, by=None, **about):
-    match = ClientMatch(client=by or client(), subject="c1")
-    return await binding.prove(ProvenRequest(call=call(*sent, **about), form=Parameters(()), match=match))
+    asking = ProvenRequest(call=call(*sent, **about), form=Parameters(()), client=by or client(), match=ClientMatch(subject="c1"))
+    return await binding.prove(asking)
 
 
 async def check(binding, *sent, value=JKT, target="/userinfo", **about):

@@ -113,7 +113,7 @@ class Ticket(ClientAuthMethod):
 
     async def verify(self, credentials, client):
         ask("verify")
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 class Given(Grant):

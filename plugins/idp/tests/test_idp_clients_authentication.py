@@ -103,6 +103,20 @@ async def test_idp_345_s057_the_method_used_is_the_registered_one(desk: Any, met
         assert outcome(await token(desk, **request)) == (PROVEN if used == method else NOT_PROVEN), used
 
 
+@pytest.mark.parametrize("said", [None, False, True, "c1"])
+async def test_what_is_no_match_proves_nobody(desk: Any, monkeypatch: pytest.MonkeyPatch, said: object) -> None:
+    client_id = await made(desk, "client_secret_post", "chosen-by-somebody-1234")
+
+    async def verify(_credentials: object, _client: Client) -> object:
+        return said
+
+    monkeypatch.setattr(desk.service.host("idp").components(ClientAuthMethod)["client_secret_post"], "verify", verify)
+
+    for path in ("/token", "/introspect", "/revoke"):
+        answer = await desk.post(path, data={**FORM, "client_id": client_id, "client_secret": "guess", "token": "x"})
+        assert answer.status == 500, path
+
+
 async def test_more_than_one_method_is_invalid_request(desk: Any) -> None:
     client_id = await made(desk, "client_secret_basic", "chosen-by-somebody-1234")
     both = await token(

@@ -55,7 +55,7 @@ class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
         digest = sha256(credentials.secret.value.encode()).digest()
         if client.secret is None or not hmac.compare_digest(client.secret.value, digest):
             raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Basic"})
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 class PresentedCertificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class TlsClientAuth(ClientAuthMethod[PresentedCertificate]):
     async def verify(self, credentials: PresentedCertificate, client: Client) -> ClientMatch:
         if client.tls_client_certificate_sha256 != credentials.thumbprint:
             raise InvalidClient("the client was not proven")
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,4 +147,4 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
             )
             return (event,)
 
-        return ClientMatch(client=client, subject=accepted.principal, headers=accepted.headers, events=events)
+        return ClientMatch(subject=accepted.principal, headers=accepted.headers, events=events)

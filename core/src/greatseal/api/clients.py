@@ -76,14 +76,13 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The client is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or the Kerberos principal.
+    """The client that was asked about is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or a principal.
 
     ``proven`` are keys that the method verified itself, by the member of ``cnf`` that names each (RFC 7800); they bind nothing unless a
     :class:`greatseal.api.tokens.TokenBinding` takes them up. ``headers`` go out with the reply. ``events`` is called with the granted
     scopes when tokens are issued; its events are committed before anything is signed.
     """
 
-    client: Client
     subject: str
     proven: Mapping[str, str] = {}
     headers: Headers = ()
@@ -105,32 +104,20 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProvenRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request whose client was proven. ``proofs`` are there at the token endpoint and at /par."""
+    """A request whose client was proven. ``proofs``, and what follows from them, are there at the token endpoint and at /par."""
 
     call: Call
     form: Parameters
+    client: Client
+    """The client that asks."""
     match: ClientMatch
     proofs: tuple[Proof, ...] = ()
-
-    @property
-    def proven(self) -> Mapping[str, str]:
-        """Every key that the request proved to hold, by confirmation."""
-        return {proof.confirmation: proof.value for proof in self.proofs} if self.proofs else {}
-
-    @property
-    def cnf(self) -> Mapping[str, str] | None:
-        """What the access token is bound to, None for nothing."""
-        return {proof.confirmation: proof.value for proof in self.proofs if proof.access} or None if self.proofs else None
-
-    @property
-    def bound(self) -> Mapping[str, str]:
-        """What every refresh must prove again."""
-        return {proof.confirmation: proof.value for proof in self.proofs if proof.refresh}
-
-    @property
-    def client(self) -> Client:
-        """The client that asks."""
-        return self.match.client
+    proven: Mapping[str, str] = {}
+    """Every key that the request proved to hold, by confirmation."""
+    cnf: Mapping[str, str] | None = None
+    """What the access token is bound to, None for nothing."""
+    bound: Mapping[str, str] = {}
+    """What every refresh must prove again."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):

@@ -61,7 +61,7 @@ class TokenBindingContract(ABC):
 
     def _of(self, call: Call) -> ProvenRequest:
         form = Parameters([("grant_type", "client_credentials")])
-        return ProvenRequest(call=call, form=form, match=ClientMatch(client=self.client(), subject="c1"))
+        return ProvenRequest(call=call, form=form, client=self.client(), match=ClientMatch(subject="c1"))
 
     async def _proof(self, key: int) -> Proof:
         found = await self.binding().prove(self._request(key))

@@ -130,7 +130,6 @@ class ClientAuthMethodContract(ABC):
         match = await self._authenticate(self._request(), self.client())
 
         assert isinstance(match, ClientMatch), f"{match!r}"
-        assert match.client == self.client()
         assert match.subject
         assert all(isinstance(name, str) and isinstance(value, str) for name, value in (*match.headers, *match.proven.items()))
         if match.events is not None:
@@ -245,7 +244,7 @@ class FakeClients:
         client = self.clients.get(form.get("client_id", ""))
         if client is None or self.secrets.get(client.client_id) != form.get("client_secret"):
             raise InvalidClient(UNKNOWN)
-        return ProvenRequest(call=call, form=form, match=ClientMatch(client=client, subject=client.client_id))
+        return ProvenRequest(call=call, form=form, client=client, match=ClientMatch(subject=client.client_id))
 
     async def register(self, registration: Registration, *, by: str) -> Registered:  # noqa: ARG002  nothing is audited
         """With a secret, unless the method is ``none`` or one with keys."""

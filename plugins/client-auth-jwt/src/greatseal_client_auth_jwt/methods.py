@@ -54,7 +54,7 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
         if blocked := await self._host.blocked_keys.find(spki_sha256(used)):
             raise refused(f"the key of the client is blocked ({blocked.reason})")
         await accept(self._host, credentials, client)
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
     async def _keys_of(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
         if client.jwks_uri is not None:
@@ -94,7 +94,7 @@ class ClientSecretJwt(ClientAuthMethod[Assertion]):
         if not hmac.compare_digest(expected, credentials.jws.signature):
             raise refused("the MAC is not that of the client's secret")
         await accept(self._host, credentials, client)
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 def _check_algorithm(client: Client, jws: Jws) -> None:

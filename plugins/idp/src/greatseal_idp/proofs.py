@@ -41,7 +41,15 @@ class Proofs:
         except Problem as problem:
             _tell(problem, found)
             raise
-        return msgspec.structs.replace(request, proofs=tuple(found)) if found else request
+        if not found:
+            return request
+        return msgspec.structs.replace(
+            request,
+            proofs=tuple(found),
+            proven={proof.confirmation: proof.value for proof in found},
+            cnf={proof.confirmation: proof.value for proof in found if proof.access} or None,
+            bound={proof.confirmation: proof.value for proof in found if proof.refresh},
+        )
 
     def require(self, request: ProvenRequest) -> None:
         """Raises why the client may not go without a key that it did not prove."""

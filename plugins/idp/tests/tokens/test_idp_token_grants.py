@@ -32,8 +32,8 @@ class ShippedGrant(GrantContract):
     def asked(self, **form: str) -> ProvenRequest:
         """A request of the client, which was proven."""
         sent = Parameters([("grant_type", self.grant_type), *form.items()])
-        match = ClientMatch(client=self.client, subject=self.client.client_id)
-        return ProvenRequest(call=FakeCall("POST", f"{self.desk.url}/token"), form=sent, match=match)
+        match = ClientMatch(subject=self.client.client_id)
+        return ProvenRequest(call=FakeCall("POST", f"{self.desk.url}/token"), form=sent, client=self.client, match=match)
 
 
 class TestAuthorizationCode(ShippedGrant):

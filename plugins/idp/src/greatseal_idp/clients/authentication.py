@@ -47,12 +47,11 @@ class ClientAuthentication:
         request = ClientRequest(call=call, form=form, audiences=self._audiences_at.get(call.route.path, self._audiences))
         named: list[str] = []
         try:
-            match = await self._prove(request, named)
+            return await self._prove(request, named)
         except InvalidClient as problem:
             self._fail(call, named[0] if named else form.get("client_id"), problem)
-        return ProvenRequest(call=call, form=form, match=match)
 
-    async def _prove(self, request: ClientRequest, named: list[str]) -> ClientMatch:
+    async def _prove(self, request: ClientRequest, named: list[str]) -> ProvenRequest:
         """``named`` gets the client id that the credentials name, for counting failures."""
         sent: list[Found] = []
         ambient: list[Found] = []
@@ -69,18 +68,21 @@ class ClientAuthentication:
                 if request.form.get("client_id", client_id) != client_id:
                     raise BadRequest("client_id is not the client of the credentials")
         for method, credentials in sent or ambient:
-            match = await self._try(method, credentials)
-            if match is not None:
-                return match
+            proven = await self._try(request, method, credentials)
+            if proven is not None:
+                return proven
         raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication")
 
-    async def _try(self, method: ClientAuthMethod[Any], credentials: Any) -> ClientMatch | None:
+    async def _try(self, request: ClientRequest, method: ClientAuthMethod[Any], credentials: Any) -> ProvenRequest | None:
         """None when the client is unknown or registered for another method."""
         proven = await method.prove(credentials)
         client = await method.find(self._clients, proven)
         if client is None or client.token_endpoint_auth_method != method.method:
             return None
-        return await method.verify(proven, client)
+        match = await method.verify(proven, client)
+        if not isinstance(match, ClientMatch):
+            raise TypeError(f"verify of {method.method} returned {match!r}; it returns a ClientMatch, or raises InvalidClient")
+        return ProvenRequest(call=request.call, form=request.form, client=client, match=match)
 
     def _fail(self, call: Call, client_id: str | None, problem: InvalidClient) -> NoReturn:
         if client_id is not None and is_client_id(client_id):

@@ -9,9 +9,8 @@ import orjson
 from sqlalchemy import select, tuple_
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Client, ClientResolver, ProvenRequest, Registered, Registration, StoredSecret
+from greatseal.api.clients import Client, ClientResolver, Registered, Registration, StoredSecret
 from greatseal.api.declarations import Secret
-from greatseal.api.http import Call
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
@@ -52,12 +51,8 @@ class Registry:
         self._rules = Rules(host, self.fields, proofs, extensions)
         self._registered = lru_cache(ROWS)(lambda row: self._completed(_client_of(row)))
         self._cache = host.changes.cache(t.CLIENT.name, self._load)
-        self._authentication = ClientAuthentication(host, self)
+        self.authenticate = ClientAuthentication(host, self).authenticate
         self.secrets = ClientSecrets(host)
-
-    async def authenticate(self, call: Call) -> ProvenRequest:
-        """See :meth:`greatseal.api.clients.Clients.authenticate`."""
-        return await self._authentication.authenticate(call)
 
     async def get(self, client_id: str) -> Client | None:
         """See :meth:`greatseal.api.clients.Clients.get`."""

@@ -49,7 +49,7 @@ class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
     async def verify(self, credentials: BasicCredentials, client: Client) -> ClientMatch:
         if not await self._secrets.is_right(client, credentials.secrets, remote=credentials.remote):
             raise InvalidClient
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
 
 
 def _decoded(text: str) -> str:

@@ -26,4 +26,4 @@ class PublicClient(ClientAuthMethod[NamedClient]):
         return credentials.client_id
 
     async def verify(self, credentials: NamedClient, client: Client) -> ClientMatch:  # noqa: ARG002  naming itself is all
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)

@@ -39,4 +39,4 @@ class ClientSecretPost(ClientAuthMethod[PostCredentials]):
     async def verify(self, credentials: PostCredentials, client: Client) -> ClientMatch:
         if not await self._secrets.is_right(client, (credentials.secret,), remote=credentials.remote):
             raise InvalidClient
-        return ClientMatch(client=client, subject=client.client_id)
+        return ClientMatch(subject=client.client_id)
