@@ -120,6 +120,7 @@ async def test_s075_cors_is_for_routes_that_ask_for_it_and_never_reflects(serve)
 
     routes = [
         Route("POST", "/acme/order", nonce, style="acme", cors=True),
+        Route("GET", "/keys", ok, cors=True),
         Route("POST", "/api/me", ok),
         Route("GET", "/page", ok, style="page"),
         Route("POST", "/token", ok, style="oauth"),
@@ -138,6 +139,9 @@ async def test_s075_cors_is_for_routes_that_ask_for_it_and_never_reflects(serve)
         assert answer.headers["access-control-allow-origin"] == "*"
         assert "access-control-allow-credentials" not in answer.headers
     assert answers["/acme/order"].headers["access-control-expose-headers"] == "Replay-Nonce, Link"
+    for method in ("GET", "HEAD"):  # a cache may keep the answer, and give it to a script
+        assert (await served.ask(method, "/keys")).headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-origin" not in (await served.ask("POST", "/acme/order")).headers
     assert not [name for name in (await served.ask("POST", "/acme/order")).headers if name.startswith("access-control")]
     for method, path in (("POST", "/api/me"), ("GET", "/page"), ("POST", "/token"), ("OPTIONS", "/api/me"), ("OPTIONS", "/token")):
         answer = await served.ask(method, path, headers=origin)

@@ -44,8 +44,6 @@ class Dpop(TokenBinding):
     confirmation = "jkt"
     scheme = "DPoP"
     fields = DpopFields
-    request_headers = ("DPoP",)
-    reply_headers = ("DPoP-Nonce",)
 
     def __init__(self, read: Callable[[Call, str, str | None], tuple[str, str | None]], nonce: Callable[[], str]) -> None:
         self.read = read

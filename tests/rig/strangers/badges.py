@@ -28,7 +28,6 @@ class Badges(TokenBinding):
     confirmation = "badge#S256"
     scheme = "Badge"
     fields = BadgeFields
-    request_headers = (HEADER,)
 
     async def prove(self, request: ProvenRequest) -> Proof | None:
         badge = badge_of(request.call)

@@ -244,10 +244,6 @@ class TokenBinding(ABC):
     """The word in ``Authorization``, and the ``token_type``."""
     fields: ClassVar[type[msgspec.Struct] | None] = None
     """Members of a client that it brings, with their types; a default asks for nothing."""
-    request_headers: ClassVar[tuple[str, ...]] = ()
-    """What scripts of other origins may send: allowed in preflights."""
-    reply_headers: ClassVar[tuple[str, ...]] = ()
-    """What scripts of other origins may read: exposed."""
 
     @abstractmethod
     async def prove(self, request: ProvenRequest) -> Proof | None:

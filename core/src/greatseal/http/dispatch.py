@@ -6,6 +6,7 @@ The order of refusals: 404, 405, authentication, permission, then whatever the h
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -110,7 +111,7 @@ class Dispatcher:
             style, name, cors = route.style, route.path, route.cors
             call = HttpCall(route, request, match.parameters, target, self._surroundings, peer=peer, client=client)
             reply = await self._answer(endpoint, call, outcome)
-        if cors and "Origin" in request.headers:
+        if cors and ("Origin" in request.headers or request.method != "POST"):  # caches may keep what is not asked for by a POST
             reply = _readable(reply)
         response, status = self._response(reply, style, request.headers, outcome)
         seconds = time.perf_counter() - outcome.started
@@ -281,8 +282,13 @@ def _area(path: str) -> str:
 
 def _readable(reply: Reply) -> Reply:
     """The answer with all its headers for a script of any page."""
-    names = ", ".join(dict.fromkeys(name for name, _ in reply.headers))
-    return reply.with_headers(("Access-Control-Allow-Origin", "*"), *([("Access-Control-Expose-Headers", names)] if names else []))
+    return reply.with_headers(*_shared(tuple([name for name, _ in reply.headers])))
+
+
+@lru_cache(64)
+def _shared(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    anybody = ("Access-Control-Allow-Origin", "*")
+    return (anybody, ("Access-Control-Expose-Headers", ", ".join(dict.fromkeys(names)))) if names else (anybody,)
 
 
 def _preflight(methods: str) -> Callable[[Any], Awaitable[Reply]]:

@@ -45,9 +45,9 @@ class TokenBindingContract(ABC):
         """Make ``call`` prove that it holds a key, number 0 or 1; at a resource together with the access token."""
 
     def spoil(self, call: FakeCall) -> None:
-        """Make the proof of ``call`` a bad one. By default every header that scripts may send for it is changed."""
-        for name in self.binding().request_headers:
-            call.headers[name] = f"x{call.headers.get(name, '')}"
+        """Make the proof of ``call`` a bad one. By default every header is changed; do nothing where each is the proof of another key."""
+        for name, value in list(call.headers.items()):
+            call.headers[name] = f"x{value}"
 
     def client(self) -> Client:
         """Who asks for tokens: by default whoever may not go without a key, else anybody."""
@@ -79,9 +79,6 @@ class TokenBindingContract(ABC):
         assert binding.confirmation
         assert _SCHEME.fullmatch(binding.scheme), "scheme is a token (RFC 9110 s11.1)"
         assert binding.challenge().startswith(binding.scheme)
-        for names in (binding.request_headers, binding.reply_headers):
-            assert isinstance(names, tuple)
-            assert all(_SCHEME.fullmatch(name) for name in names)
         assert asks_for_nothing(binding.fields)
 
     def test_nothing_is_missing_for_a_client_that_asks_for_nothing(self) -> None:

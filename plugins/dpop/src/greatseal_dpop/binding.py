@@ -44,7 +44,6 @@ class Dpop(TokenBinding):
     confirmation = "jkt"
     scheme = "DPoP"
     fields = DpopFields
-    request_headers = ("DPoP",)
 
     def __init__(self, proofs: Proofs) -> None:
         self._proofs = proofs

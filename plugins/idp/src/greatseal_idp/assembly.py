@@ -42,7 +42,6 @@ from greatseal_idp.signing import Signing
 from greatseal_idp.token.bearer import BearerScheme
 from greatseal_idp.token.cleanup import Cleanup
 from greatseal_idp.token.codes import Codes
-from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.endings import Endings
 from greatseal_idp.token.endpoint import TokenEndpoint
 from greatseal_idp.token.families import FamiliesImpl
@@ -113,7 +112,6 @@ class Assembly:
         self.responses = Responses(host.issuer, self.pages, self.reader, self.extensions)
         self.authorize = self._authorize(host)
 
-        self.cors = Cors(self.proofs)
         self.schemes = self._schemes()
         self.methods = self._methods()
         self.grants = self._grants(host)
@@ -137,7 +135,7 @@ class Assembly:
 
     def _schemes(self) -> Sequence[AuthScheme]:
         sessions = SessionScheme(self.sessions, self.origin)
-        return sessions, PermissionScheme(sessions, self.roles), BearerScheme(self.tokens, self.proofs, self.cors)
+        return sessions, PermissionScheme(sessions, self.roles), BearerScheme(self.tokens, self.proofs)
 
     def _methods(self) -> Sequence[ClientAuthMethod[Any]]:
         return ClientSecretBasic(self.clients.secrets), ClientSecretPost(self.clients.secrets), PublicClient()
@@ -153,7 +151,7 @@ class Assembly:
         """What programs call."""
         return (
             DiscoveryDocuments(host, self.scopes, self.signing, self.extensions),
-            TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions, cors=self.cors),
+            TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions),
             Introspection(
                 host,
                 self.clients,
@@ -163,9 +161,8 @@ class Assembly:
                 signing=self.signing,
                 proofs=self.proofs,
                 extensions=self.extensions,
-                cors=self.cors,
             ),
-            Revocation(host, self.clients, self.tokens, self.families, self.revocations, cors=self.cors),
+            Revocation(host, self.clients, self.tokens, self.families, self.revocations),
             UserInfo(
                 host,
                 self.clients,
@@ -174,7 +171,6 @@ class Assembly:
                 self.directories,
                 proofs=self.proofs,
                 extensions=self.extensions,
-                cors=self.cors,
             ),
             ParEndpoint(self.clients, self.proofs, self.reader, self.waiting, self.limits),
         )

@@ -16,7 +16,6 @@ from greatseal_idp import tables as t
 from greatseal_idp.extensions import PROMPTS, Extensions
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
-from greatseal_idp.token.cors import ALLOW
 
 Document = Literal["oauth", "openid"]
 WELL_KNOWN: Mapping[str, Document] = {
@@ -37,7 +36,7 @@ class _Document(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, body: bytes, seconds: int) -> "_Document":
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        headers = (("ETag", etag), ("Cache-Control", f"public, max-age={seconds}"), ALLOW)
+        headers = (("ETag", etag), ("Cache-Control", f"public, max-age={seconds}"))
         return cls(body, etag, Reply(body=body, content_type="application/json", headers=headers))
 
     def answer(self, call: Call) -> Reply:
@@ -67,11 +66,11 @@ class DiscoveryDocuments:
     def routes(self) -> list[Route]:
         """The documents under the root, and where RFC 8414 s3.1 puts them for an issuer with a path."""
         summaries = {"openid": "OpenID provider metadata.", "oauth": "Authorization server metadata (RFC 8414)."}
-        routes = [Route("GET", "/jwks", self.jwks, summary="The public keys that verify tokens (RFC 7517).")]
+        routes = [Route("GET", "/jwks", self.jwks, cors=True, summary="The public keys that verify tokens (RFC 7517).")]
         suffix = urlsplit(self._host.issuer).path
         for path, document in WELL_KNOWN.items():
             handler = self.openid if document == "openid" else self.oauth
-            routes += [Route("GET", at, handler, summary=summaries[document]) for at in dict.fromkeys((path, path + suffix))]
+            routes += [Route("GET", at, handler, cors=True, summary=summaries[document]) for at in dict.fromkeys((path, path + suffix))]
         return routes
 
     async def openid(self, call: Call) -> Reply:

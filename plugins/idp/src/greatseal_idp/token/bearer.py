@@ -5,7 +5,6 @@ from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Forbidden, Problem, Unauthenticated
 from greatseal.api.tokens import AccessToken, BearerCaller, InvalidToken, Tokens
 from greatseal_idp.proofs import BEARER, Proofs
-from greatseal_idp.token.cors import Cors
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -21,29 +20,12 @@ class BearerScheme(AuthScheme):
 
     rule = Bearer
 
-    def __init__(self, tokens: Tokens, proofs: Proofs, cors: Cors) -> None:
+    def __init__(self, tokens: Tokens, proofs: Proofs) -> None:
         self._tokens = tokens
         self._proofs = proofs
-        self._cors = cors
         self._schemes: dict[str, str] = {}
 
     async def authenticate(self, call: Call) -> BearerCaller:
-        try:
-            return await self._proven(call)
-        except Problem as problem:
-            if "Origin" in call.headers:
-                # Nothing ambient proves this caller, and a script has to see that its token ended.
-                problem.headers.update(self._cors.shared)
-            raise
-
-    def finish(self, call: Call, reply: Reply) -> Reply:
-        try:
-            caller = call.caller_as(BearerCaller)
-        except LookupError:
-            return reply
-        return reply.with_headers(*caller.headers) if caller.headers else reply
-
-    async def _proven(self, call: Call) -> BearerCaller:
         scheme, text = await self._presented(call)
         if text is None:
             raise Unauthenticated("this needs an access token", headers={"WWW-Authenticate": self._challenges()})
@@ -59,6 +41,13 @@ class BearerScheme(AuthScheme):
             problem.headers |= dict(headers)
             raise
         return BearerCaller(subject=token.subject, token=token, headers=headers)
+
+    def finish(self, call: Call, reply: Reply) -> Reply:
+        try:
+            caller = call.caller_as(BearerCaller)
+        except LookupError:
+            return reply
+        return reply.with_headers(*caller.headers) if caller.headers else reply
 
     async def _bound(self, call: Call, scheme: str, text: str, token: AccessToken) -> Headers:
         """The headers of the binding, after it has proven the key of a bound token; a token goes with the scheme of its key alone."""

@@ -19,7 +19,6 @@ from greatseal_idp.clients.registry import Registry
 from greatseal_idp.extensions import NO_WISHES, Extensions, Wishes
 from greatseal_idp.owners import owner_of_grant
 from greatseal_idp.proofs import Proofs, headers_of, told
-from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.issue import Issuer
 
 REPEATABLE = frozenset({"resource", "audience"})
@@ -37,7 +36,7 @@ class TokenEndpoint:
     """The token endpoint."""
 
     def __init__(
-        self, host: Host, clients: Registry, families: Families, issuer: Issuer, *, proofs: Proofs, extensions: Extensions, cors: Cors
+        self, host: Host, clients: Registry, families: Families, issuer: Issuer, *, proofs: Proofs, extensions: Extensions
     ) -> None:
         self._host = host
         self._clients = clients
@@ -45,21 +44,22 @@ class TokenEndpoint:
         self._issuer = issuer
         self._proofs = proofs
         self._extensions = extensions
-        self._cors = cors
 
     def routes(self) -> list[Route]:
         """/token, for scripts of other origins too."""
-        route = Route(
-            "POST",
-            "/token",
-            self._cors.open_to_scripts(self.token),
-            style="oauth",
-            auth=Handler("the client proves itself by its registered method"),
-            content_types=(),
-            summary="Tokens for a grant (RFC 6749 s5.1).",
-            owner=owner_of_grant(self._host),
-        )
-        return [route, self._cors.preflight("/token", ["POST"])]
+        return [
+            Route(
+                "POST",
+                "/token",
+                self.token,
+                style="oauth",
+                auth=Handler("the client proves itself by its registered method"),
+                content_types=(),
+                summary="Tokens for a grant (RFC 6749 s5.1).",
+                owner=owner_of_grant(self._host),
+                cors=True,
+            )
+        ]
 
     async def token(self, call: Call) -> Reply:
         """The token response."""

@@ -17,7 +17,6 @@ from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT
 from greatseal_idp.signing import Signing
-from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
 from greatseal_idp.token.verify import TokensImpl, Verified, signed_in_by
@@ -44,7 +43,6 @@ class Introspection:
         signing: Signing,
         proofs: Proofs,
         extensions: Extensions,
-        cors: Cors,
     ) -> None:
         self._host = host
         self._clients = clients
@@ -54,21 +52,22 @@ class Introspection:
         self._signing = signing
         self._proofs = proofs
         self._extensions = extensions
-        self._cors = cors
 
     def routes(self) -> list[Route]:
         """/introspect."""
-        route = Route(
-            "POST",
-            "/introspect",
-            self._cors.open_to_scripts(self.introspect),
-            style="oauth",
-            auth=Handler("the client proves itself by its registered method"),
-            content_types=(),
-            summary="State and claims of a token (RFC 7662).",
-            owner=owner_of_handle(self._host, ("token", REFRESH)),
-        )
-        return [route, self._cors.preflight("/introspect", ["POST"])]
+        return [
+            Route(
+                "POST",
+                "/introspect",
+                self.introspect,
+                style="oauth",
+                auth=Handler("the client proves itself by its registered method"),
+                content_types=(),
+                summary="State and claims of a token (RFC 7662).",
+                owner=owner_of_handle(self._host, ("token", REFRESH)),
+                cors=True,
+            )
+        ]
 
     async def introspect(self, call: Call) -> Reply:
         """The introspection response (s2.2), signed for whoever accepts it so (RFC 9701 s5)."""

@@ -8,7 +8,6 @@ from greatseal.api.store import Tx
 from greatseal.api.tokens import AccessToken
 from greatseal.host import Host
 from greatseal_idp.owners import owner_of_handle
-from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.families import FamiliesImpl
 from greatseal_idp.token.refresh_tokens import KIND as REFRESH
 from greatseal_idp.token.revoked import Revocations
@@ -20,29 +19,28 @@ EVENT = "token_revoked"
 class Revocation:
     """A refresh token takes its family with it. An unknown token is revoked already: 200 (s2.2)."""
 
-    def __init__(
-        self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl, revocations: Revocations, *, cors: Cors
-    ) -> None:
+    def __init__(self, host: Host, clients: Clients, tokens: TokensImpl, families: FamiliesImpl, revocations: Revocations) -> None:
         self._host = host
         self._clients = clients
         self._tokens = tokens
         self._families = families
         self._revocations = revocations
-        self._cors = cors
 
     def routes(self) -> list[Route]:
         """/revoke."""
-        route = Route(
-            "POST",
-            "/revoke",
-            self._cors.open_to_scripts(self.revoke),
-            style="oauth",
-            auth=Handler("the client proves itself by its registered method"),
-            content_types=(),
-            summary="Revoke an access token, or a refresh token with its family (RFC 7009).",
-            owner=owner_of_handle(self._host, ("token", REFRESH)),
-        )
-        return [route, self._cors.preflight("/revoke", ["POST"])]
+        return [
+            Route(
+                "POST",
+                "/revoke",
+                self.revoke,
+                style="oauth",
+                auth=Handler("the client proves itself by its registered method"),
+                content_types=(),
+                summary="Revoke an access token, or a refresh token with its family (RFC 7009).",
+                owner=owner_of_handle(self._host, ("token", REFRESH)),
+                cors=True,
+            )
+        ]
 
     async def revoke(self, call: Call) -> Reply:
         """200 with an empty body, whatever the token was: a foreign one stays as it is, and the event tells the operator."""

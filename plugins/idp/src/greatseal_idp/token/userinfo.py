@@ -13,7 +13,6 @@ from greatseal_idp.extensions import Extensions
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.bearer import FORM
-from greatseal_idp.token.cors import Cors
 from greatseal_idp.token.verify import signed_in_by
 
 PATH = "/userinfo"
@@ -32,7 +31,6 @@ class UserInfo:
         *,
         proofs: Proofs,
         extensions: Extensions,
-        cors: Cors,
     ) -> None:
         self._host = host
         self._clients = clients
@@ -41,17 +39,14 @@ class UserInfo:
         self._directories = directories
         self._proofs = proofs
         self._extensions = extensions
-        self._cors = cors
 
     def routes(self) -> list[Route]:
         """GET, and POST with the token in the header or in a form."""
-        handler = self._cors.open_to_scripts(self.userinfo)
         summary = "Claims of the person behind an access token (OpenID Connect Core s5.3)."
-        routes = [
-            Route(method, PATH, handler, style="oauth", auth=Bearer("openid"), content_types=(FORM,), summary=summary)
+        return [
+            Route(method, PATH, self.userinfo, style="oauth", auth=Bearer("openid"), content_types=(FORM,), summary=summary, cors=True)
             for method in ("GET", "POST")
         ]
-        return [*routes, self._cors.preflight(PATH, ["GET", "POST"])]
 
     async def userinfo(self, call: Call) -> Reply:
         """JSON, or a signed JWT for a client that registered ``userinfo_signed_response_alg`` (s5.3.2)."""
