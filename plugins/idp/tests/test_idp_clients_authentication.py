@@ -13,9 +13,7 @@ from greatseal.api.clients import Client, ClientAuthMethod, StoredSecret
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientAuthMethodContract
-from greatseal_idp.clients.methods.basic import ClientSecretBasic
-from greatseal_idp.clients.methods.none import PublicClient
-from greatseal_idp.clients.methods.post import ClientSecretPost
+from greatseal_idp.clients.methods import ClientSecretBasic, ClientSecretPost, PublicClient
 from greatseal_idp.clients.secrets import ClientSecrets
 
 PROVEN = (400, "unsupported_grant_type")

@@ -18,9 +18,7 @@ from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import WaitingRequests
 from greatseal_idp.claims import Claims
-from greatseal_idp.clients.methods.basic import ClientSecretBasic
-from greatseal_idp.clients.methods.none import PublicClient
-from greatseal_idp.clients.methods.post import ClientSecretPost
+from greatseal_idp.clients.methods import ClientSecretBasic, ClientSecretPost, PublicClient
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.discovery import DiscoveryDocuments

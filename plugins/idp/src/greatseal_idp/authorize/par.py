@@ -5,7 +5,7 @@ from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.problems import BadRequest
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.waiting import PUSHED, URN, Kept, WaitingRequests
-from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods import PublicClient
 from greatseal_idp.proofs import Proofs, headers_of, told
 from greatseal_idp.sessions.limits import LoginLimits
 

@@ -1,5 +1,7 @@
 """How a client proves itself at the token endpoint and its neighbours (RFC 6749 s2.3, OpenID Connect Core s9)."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 from greatseal.api.clients import ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClient, ProvenRequest
@@ -35,7 +37,6 @@ class ClientAuthentication:
     def __init__(self, host: Host, clients: Clients) -> None:
         self._host = host
         self._clients = clients
-        self._methods: tuple[ClientAuthMethod[Any], ...] | None = None
         # Issuer or token endpoint everywhere, the /par URL at /par as well.
         self._audiences = (host.issuer, f"{host.issuer}/token")
         self._audiences_at = {"/par": (*self._audiences, f"{host.issuer}/par")}
@@ -55,7 +56,7 @@ class ClientAuthentication:
         """``named`` gets the client id that the credentials name, for counting failures."""
         sent: list[Found] = []
         ambient: list[Found] = []
-        for method in self._all_methods():
+        for method in self._methods:
             credentials = method.credentials(request)
             if credentials is not None:
                 (ambient if method.ambient else sent).append((method, credentials))
@@ -94,7 +95,6 @@ class ClientAuthentication:
             headers.setdefault("WWW-Authenticate", self._challenge)
         raise InvalidClient(problem.detail or UNKNOWN, cause=problem.cause, headers=headers) from None
 
-    def _all_methods(self) -> tuple[ClientAuthMethod[Any], ...]:
-        if self._methods is None:
-            self._methods = tuple(self._host.components(ClientAuthMethod).values())
-        return self._methods
+    @cached_property
+    def _methods(self) -> Sequence[ClientAuthMethod[Any]]:
+        return tuple(self._host.components(ClientAuthMethod).values())

@@ -10,7 +10,7 @@ from greatseal.api.identity import AccountRefused
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
-from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods import PublicClient
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.owners import owner_of_handle

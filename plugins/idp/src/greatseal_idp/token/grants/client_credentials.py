@@ -6,7 +6,7 @@ import msgspec
 
 from greatseal.api.clients import ProvenRequest
 from greatseal.api.tokens import Grant, Granted, GrantQuestion, InvalidScope, Tokens, UnauthorizedClient
-from greatseal_idp.clients.methods.none import PublicClient
+from greatseal_idp.clients.methods import PublicClient
 from greatseal_idp.scopes import Scopes
 
 OF_PEOPLE = frozenset({"openid", "offline_access", "profile", "email", "phone", "address"})

@@ -1,1 +1,0 @@
-"""The client authentication methods of RFC 6749 s2.3.1, and ``none``."""
