@@ -37,8 +37,6 @@ def refused(cause: str) -> InvalidClient:
 def read(request: ClientRequest, *, mac: bool) -> Assertion | None:
     """The assertion of the request when it is of this family: under a MAC, or under a key pair."""
     text, kind = request.form.get("client_assertion"), request.form.get("client_assertion_type")
-    if text is None and kind is None:
-        return None
     if text is None or kind != TYPE:
         raise refused("client_assertion and client_assertion_type do not go together")
     try:

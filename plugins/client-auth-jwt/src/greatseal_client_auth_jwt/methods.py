@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
 from greatseal.host import Host
@@ -16,10 +16,25 @@ DIGESTS = {"HS256": "sha256", "HS384": "sha384", "HS512": "sha512"}
 SHORTEST_SECRET = 32
 
 
-class PrivateKeyJwt(ClientAuthMethod[Assertion]):
+class ByAssertion(ClientAuthMethod[Assertion]):
+    """What both read. ``mac`` tells whose the algorithm is."""
+
+    mac: ClassVar[bool]
+
+    def credentials(self, request: ClientRequest) -> Assertion | None:
+        if "client_assertion" not in request.form and "client_assertion_type" not in request.form:
+            return None
+        return read(request, mac=self.mac)
+
+    def client_id(self, credentials: Assertion) -> str | None:
+        return credentials.client_id
+
+
+class PrivateKeyJwt(ByAssertion):
     """``private_key_jwt``: keys are inline or behind ``jwks_uri``."""
 
     method = "private_key_jwt"
+    mac = False
     fields = frozenset({"jwks", "jwks_uri"})
 
     def __init__(self, host: Host, keys: RemoteKeys) -> None:
@@ -38,12 +53,6 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
             except ValueError as error:
                 raise InvalidClientMetadata(f"jwks: {error}") from None
         return client
-
-    def credentials(self, request: ClientRequest) -> Assertion | None:
-        return read(request, mac=False)
-
-    def client_id(self, credentials: Assertion) -> str | None:
-        return credentials.client_id
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)
@@ -65,10 +74,11 @@ class PrivateKeyJwt(ClientAuthMethod[Assertion]):
             raise refused(str(error)) from None
 
 
-class ClientSecretJwt(ClientAuthMethod[Assertion]):
+class ClientSecretJwt(ByAssertion):
     """``client_secret_jwt``: the secret itself is needed, so it rests sealed."""
 
     method = "client_secret_jwt"
+    mac = True
     secret_form = "sealed"  # noqa: S105  # how it is kept, not what it is
 
     def __init__(self, host: Host, clients: Clients) -> None:
@@ -80,12 +90,6 @@ class ClientSecretJwt(ClientAuthMethod[Assertion]):
         if secret is not None and len(secret.value.encode()) < SHORTEST_SECRET:
             raise InvalidClientMetadata(f"client_secret must have at least {SHORTEST_SECRET} bytes for client_secret_jwt (RFC 7518 s3.2)")
         return registration.client
-
-    def credentials(self, request: ClientRequest) -> Assertion | None:
-        return read(request, mac=True)
-
-    def client_id(self, credentials: Assertion) -> str | None:
-        return credentials.client_id
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)

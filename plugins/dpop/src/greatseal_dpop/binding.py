@@ -49,11 +49,11 @@ class Dpop(TokenBinding):
         self._proofs = proofs
 
     async def prove(self, request: ProvenRequest) -> Proof | None:
-        sent = request.call.header_values("DPoP")
-        if not sent:
+        call = request.call
+        if "DPoP" not in call.headers:
             return None
         try:
-            jkt = await self._proofs.read(request.call, sent)
+            jkt = await self._proofs.read(call, call.header_values("DPoP"))
         except BadProof as problem:
             raise InvalidDpopProof(str(problem)) from None
         # Other clients prove themselves at each refresh anyway, and may change the key (RFC 9449 s5).

@@ -1,6 +1,7 @@
 """All directories as one, and whether an account may be used now (service ``DIRECTORIES``)."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
@@ -22,11 +23,10 @@ class DirectoriesImpl:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._ordered: tuple[Directory, ...] | None = None
 
     async def user(self, username: str) -> User | None:
         short, at, realm = username.rpartition("@")
-        for directory in self._of_realm(realm) if at else self._all():
+        for directory in self._of_realm.get(realm.upper(), ()) if at else self._all:
             if (user := await directory.user(short if at else username)) is not None:
                 return user
         return None
@@ -43,12 +43,12 @@ class DirectoriesImpl:
             # First: an account that may not be used now may be used again, what was begun with the old password never.
             require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
-        elif self._of_realm(subject.rpartition("@")[2]) and "/" not in subject:
+        elif subject.rpartition("@")[2].upper() in self._of_realm and "/" not in subject:
             raise AccountRefused("this account does not exist any more")
         return user
 
     async def group(self, name: str) -> Group | None:
-        for directory in self._all():
+        for directory in self._all:
             if (group := await directory.group(name)) is not None:
                 return group
         return None
@@ -63,26 +63,27 @@ class DirectoriesImpl:
         return await self._each(limit, lambda directory: directory.hostgroups(prefix, limit), lambda name: name)
 
     async def hostgroups_of(self, hostname: str) -> frozenset[str]:
-        found = [await directory.hostgroups_of(hostname) for directory in self._all()]
+        found = [await directory.hostgroups_of(hostname) for directory in self._all]
         return frozenset().union(*(one or () for one in found))
 
     async def managed_by(self, principal: str) -> frozenset[str]:
-        found = [await directory.managed_by(principal) for directory in self._all()]
+        found = [await directory.managed_by(principal) for directory in self._all]
         return frozenset().union(*(one or () for one in found))
 
-    def _all(self) -> tuple[Directory, ...]:
-        if self._ordered is None:
-            known = self._host.components(Directory).values()
-            # sorted keeps the configured order within a tier
-            self._ordered = tuple(sorted(known, key=lambda directory: directory.tier is not Tier.STATIC))
-        return self._ordered
+    @cached_property
+    def _all(self) -> Sequence[Directory]:
+        known = self._host.components(Directory).values()
+        return sorted(known, key=lambda directory: directory.tier is not Tier.STATIC)  # which keeps the configured order within a tier
 
-    def _of_realm(self, realm: str) -> list[Directory]:
-        return [directory for directory in self._all() if directory.realm.upper() == realm.upper()]
+    @cached_property
+    def _of_realm(self) -> Mapping[str, Sequence[Directory]]:
+        """By realm in capitals."""
+        realms = {directory.realm.upper() for directory in self._all}
+        return {realm: [directory for directory in self._all if directory.realm.upper() == realm] for realm in realms}
 
     async def _each(self, limit: int, ask: Callable[[Directory], Awaitable[Sequence[T]]], name: Callable[[T], str]) -> list[T]:
         found: dict[str, T] = {}
-        for directory in self._all():
+        for directory in self._all:
             for one in await ask(directory):
                 found.setdefault(name(one), one)
             if len(found) >= limit:

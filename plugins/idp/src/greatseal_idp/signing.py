@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -67,7 +67,6 @@ class Signing:
         self._host = host
         self._default: str = host.settings(IdpServer).jwt_signing_algorithm
         self._heads: dict[tuple[str, str], bytes] = {}
-        self._rings: dict[str, KeyRing] = {}
         self._changing = asyncio.Lock()
         self.algorithms = (self._default, *(alg for alg in ALGORITHMS if alg != self._default))
         """All algorithms, the default one first."""
@@ -80,12 +79,12 @@ class Signing:
 
     async def open(self) -> None:
         """At the start: make the keys that are not there yet."""
-        if all(self._ring(alg).active for alg in ALGORITHMS):
+        if all(ring.active for ring in self._rings.values()):
             return
         await self._host.keys.load()  # another process may have made them a moment ago
         for alg, key_type in ALGORITHMS.items():
-            if self._ring(alg).active is None:
-                await self._ring(alg).make(key_type)
+            if self._rings[alg].active is None:
+                await self._rings[alg].make(key_type)
 
     async def jwt(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
         """A signed JWT with the header ``typ``; ``alg`` None is the default algorithm.
@@ -163,7 +162,7 @@ class Signing:
                 tx.audit(event)
                 tx.after_commit(partial(faults.point, "idp.key.revoked"))
 
-            return await self._ring(alg).revoke(kid, also=told)
+            return await self._rings[alg].revoke(kid, also=told)
 
     async def retire(self) -> None:
         """Take away retained keys whose last token has expired."""
@@ -177,30 +176,28 @@ class Signing:
             tx.audit(AuditEvent(event_type="key_rotated", service="idp", sub=by, detail=f"kid={info.kid} alg={alg}"))
             tx.after_commit(partial(faults.point, "idp.key.rotated"))
 
-        before = self._ring(alg).active
-        made = await self._ring(alg).make(ALGORITHMS[alg], also=told)
+        before = self._rings[alg].active
+        made = await self._rings[alg].make(ALGORITHMS[alg], also=told)
         return Rotated(
             kid=made.info.kid, alg=alg, created_at=made.info.created_at, previous_kid=before.info.kid if before is not None else None
         )
 
-    def _ring(self, alg: str) -> KeyRing:
-        ring = self._rings.get(alg)
-        if ring is None:
-            ring = self._rings[alg] = self._host.keys.ring(f"oidc:{alg}")
-        return ring
+    @cached_property
+    def _rings(self) -> Mapping[str, KeyRing]:
+        return {alg: self._host.keys.ring(f"oidc:{alg}") for alg in self.algorithms}
 
     def _signers(self) -> Iterator[tuple[str, Signer]]:
-        for alg in self.algorithms:
-            for signer in self._ring(alg).all():
+        for alg, ring in self._rings.items():
+            for signer in ring.all():
                 yield alg, signer
 
     def _keys(self) -> "_Keys":
         """The rings as they are now, looked at once for each change: a ring gives the same tuple until then."""
-        rings = tuple([self._ring(alg).all() for alg in self.algorithms])
+        rings = tuple([ring.all() for ring in self._rings.values()])
         if rings != self._seen.rings:
             by_kid = {signer.info.kid: (alg, signer) for alg, signer in self._signers()}
             keys = [{**_jwk(signer), "use": "sig", "alg": alg, "kid": kid} for kid, (alg, signer) in by_kid.items()]
-            active = {alg: self._ring(alg).active for alg in self.algorithms}
+            active = {alg: ring.active for alg, ring in self._rings.items()}
             self._seen = _Keys(rings, by_kid, active, orjson.dumps({"keys": keys}))
         return self._seen
 
@@ -226,7 +223,7 @@ class Signing:
             self._host.settings(SessionSettings).ttl,  # an expired ID token is still a hint at the end of its session
         )
         newer: int | None = None
-        for signer in self._ring(alg).all():
+        for signer in self._rings[alg].all():
             info, jwk = signer.info, _jwk(signer)
             # A successor may look older: the clock was set back between them.
             since = info.created_at if newer is None else newer

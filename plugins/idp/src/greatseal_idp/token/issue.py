@@ -120,8 +120,10 @@ class Issuer:
         order = granted.id_token
         assert order is not None
         scopes = granted.scopes if client.more.get("id_token_include_scope_claims", True) else ()
-        allowed = tuple(scope for scope in (*granted.scopes, *granted.implied) if scope in client.scopes)
-        wanted = await self._claims.named(order.claims, allowed)
+        wanted: tuple[str, ...] = ()
+        if order.claims:
+            allowed = [scope for scope in (*granted.scopes, *granted.implied) if scope in client.scopes]
+            wanted = await self._claims.named(order.claims, allowed)
         claims = {
             **await self._claims.of(granted.subject, scopes, wanted),
             "iss": self._issuer,

@@ -9,7 +9,7 @@ from greatseal.api.keys import KeyRing
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.api.store import Tx
-from greatseal.api.tokens import AccessToken, Authentication, GrantQuestion, SubjectToken
+from greatseal.api.tokens import AccessToken, Authentication, SubjectToken
 from greatseal.host import Host
 from greatseal.jose.compact import parse_compact
 from greatseal_idp.signing import ALGORITHMS, Signing
@@ -54,7 +54,7 @@ class TokensImpl:
         self._host = host
         self._endings = endings
         self._signing = signing
-        self._policy = policy
+        self.permitted = policy.permitted
         self._families = families
         self._revocations = revocations
         self._opaque = OpaqueTokens(host)
@@ -105,9 +105,6 @@ class TokensImpl:
                 return await self._access_subject(token) or await self._identity_subject(token)
             case _:
                 raise BadRequest("this token type is not offered")
-
-    async def permitted(self, question: GrantQuestion) -> frozenset[str]:
-        return await self._policy.permitted(question)
 
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         self._families.revoke_origin(tx, origin)

@@ -71,7 +71,9 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise BadRequest("code and redirect_uri are required")
         node = self._host.handles.node_of(form["code"], KIND)
         record = await self._host.db.read(self._codes.find, digest_of(form["code"])) if node else None
-        if node is None or record is None or self._endings.cover(record.client_id, record.subject, record.created_at):
+        if node is None or record is None:
+            raise InvalidGrant(UNKNOWN)
+        if self._endings.pending and self._endings.cover(record.client_id, record.subject, record.created_at):
             raise InvalidGrant(UNKNOWN)
         asked = CodeRequest(
             digest=record.digest,
@@ -85,11 +87,12 @@ class AuthorizationCode(Grant[CodeRequest]):
         if record.used:
             return asked  # the transaction decides what a replay takes back
         allowed = await self._permitted(request, record)
+        named = await self._claims.named(names_in(record.claims, "userinfo"), allowed.all) if record.claims else ()
         return msgspec.structs.replace(
             asked,
             scopes=allowed.scopes,
             implied=allowed.implied,
-            userinfo_claims=await self._claims.named(names_in(record.claims, "userinfo"), allowed.all),
+            userinfo_claims=named,
             may_refresh="refresh_token" in client.grant_types,
         )
 
