@@ -54,9 +54,7 @@ def test_the_examples_are_right_under_mypy_strict():
 def test_the_examples_implement_every_contract():
     implemented = {base for path in EXAMPLES for _, value in inspect.getmembers(load(path), inspect.isclass) for base in value.__mro__}
 
-    # Kernel-side contracts, whose implementers in this repository are checked with it.
-    elsewhere = {"AuthScheme", "KeyStore"}
-    assert {contract.__name__ for contract in components() if contract not in implemented} <= elsewhere
+    assert {contract.__name__ for contract in components() if contract not in implemented} == set()
 
 
 def test_every_example_component_can_be_made():

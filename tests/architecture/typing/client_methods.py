@@ -134,7 +134,7 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
     async def verify(self, credentials: Ticket, client: Client) -> ClientMatch:
         assert credentials.accepted is not None
         accepted = credentials.accepted
-        if client.kerberos_principal not in (None, accepted.principal):
+        if client.kerberos_principal != accepted.principal:
             raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Negotiate"})
 
         def events(scopes: Sequence[str]) -> Sequence[AuditEvent]:

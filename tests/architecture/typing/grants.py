@@ -1,8 +1,9 @@
-"""Three grants: a code that is used once, a device code that is polled, an exchange that consumes nothing.
+"""Four grants: a code that is used once, a device code that is polled, an exchange that consumes nothing, another issuer's assertion.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 
 import msgspec
@@ -25,7 +26,10 @@ from greatseal.api.tokens import (
     SlowDown,
     SubjectToken,
 )
-from greatseal.host import Host
+from greatseal.host import Host, Strikes
+from greatseal.jose.algorithms import PublicKey
+from greatseal.jose.compact import parse_compact
+from greatseal.jose.strict import decode_object
 
 
 class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,3 +177,36 @@ class TokenExchange(Grant[Nothing]):
         if token is None:
             raise BadRequest(f"{name} is not good")
         return token
+
+
+class JwtBearer(Grant[Nothing]):
+    """RFC 7523 s2.1: an assertion of another issuer, once; ``keys`` has the keys of those that are trusted, ``people`` whom they mean."""
+
+    grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+    def __init__(
+        self, strikes: Strikes, keys: Callable[[str], Awaitable[PublicKey | None]], people: Mapping[str, str], *, here: str
+    ) -> None:
+        self.strikes = strikes
+        self.keys = keys
+        self.people = people
+        self.here = here
+
+    async def prepare(self, request: ProvenRequest) -> Granted:
+        try:
+            jws = parse_compact(request.form.get("assertion", ""))
+            claims = decode_object(jws.payload)
+            key = await self.keys(str(claims.get("iss")))
+            if key is None:
+                raise InvalidGrant("the issuer of the assertion is not trusted")
+            jws.verify(key)
+        except ValueError as error:
+            raise InvalidGrant(f"the assertion is not good: {error}") from None
+        subject = self.people.get(str(claims.get("sub")))
+        expires = claims.get("exp")
+        if subject is None or claims.get("aud") != self.here or not isinstance(expires, int):
+            raise InvalidGrant("the assertion is for nobody here")
+        until = expires * 1_000_000
+        if not await self.strikes.take("jwt-bearer", f"{claims.get('iss')} {claims.get('jti')}", until):
+            raise InvalidGrant("the assertion was used before")
+        return Granted(subject=subject, client_id=request.client.client_id, scopes=request.client.scopes, not_after=until)

@@ -52,6 +52,7 @@ class FilesWriter(FilesReader, LogWriter):
 
     async def publish(self, name: str, content: bytes) -> None:
         path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
         await asyncio.to_thread(path.write_bytes, content)
 
     async def discard(self, names: Iterable[str]) -> None:

@@ -1,10 +1,10 @@
-"""Three challenge types against ChallengeValidator: one that waits for a mail, one that reads a CSR, one that reads DNS.
+"""Challenge types against ChallengeValidator: one that waits for a mail, one that reads a CSR, two that read DNS, one that reads a token.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import secrets
-from base64 import b64decode, urlsafe_b64encode
+from base64 import b32encode, b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 
@@ -219,3 +219,55 @@ class DnsPersist01(ChallengeValidator):
 
 def dns_persist_01(host: Host) -> DnsPersist01:
     return DnsPersist01(host.service(RESOLVER), host.clock, ("ca.example",), None)
+
+
+class DnsAccount01(ChallengeValidator):
+    """dns-01 under a label of the account, so that several services may prove one name."""
+
+    type = "dns-account-01"
+    identifier_types = frozenset({"dns"})
+    wildcard = True
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        label = b32encode(sha256(attempt.challenge.account_url.encode()).digest()[:10]).decode().lower()
+        name = f"_{label}._acme-challenge.{attempt.identifier.base}"
+        expected = urlsafe_b64encode(sha256(attempt.key_authorization.encode()).digest()).rstrip(b"=").decode()
+        if expected not in (await self.resolver.txt(name)).records:
+            raise IncorrectResponse(f"TXT {name}: none is {expected}")
+        return VALID
+
+
+class AuthorityToken(msgspec.Struct, frozen=True):
+    """What tkauth-01 keeps: the token of the authority, as the client sent it."""
+
+    token: str
+
+
+class Tkauth01(ChallengeValidator):
+    """RFC 9447: an authority says whose the identifier is; ``verified`` gives the claim ``atc`` of a token of one that is trusted."""
+
+    type = "tkauth-01"
+    identifier_types = frozenset({"TNAuthList"})
+    kept_as = AuthorityToken
+
+    def __init__(self, verified: Callable[[str], Awaitable[Mapping[str, str] | None]]) -> None:
+        self.verified = verified
+
+    def members(self, challenge: Challenge) -> dict[str, object]:
+        return {"token": challenge.token, "tkauth-type": "atc"}
+
+    def accept(self, tx: Tx, challenge: Challenge, payload: Mapping[str, object]) -> AuthorityToken:
+        token = payload.get("tkauth")
+        if not isinstance(token, str):
+            raise BadRequest("tkauth: expected the token of an authority")
+        return AuthorityToken(token)
+
+    async def validate(self, attempt: Attempt) -> Verdict:
+        said = await self.verified(attempt.kept.token)
+        expected = {"tktype": "TNAuthList", "tkvalue": attempt.identifier.value, "fingerprint": attempt.account.thumbprint}
+        if said != expected:
+            raise IncorrectResponse("the token is of no trusted authority, or for another identifier or account")
+        return VALID

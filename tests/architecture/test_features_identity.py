@@ -1,0 +1,376 @@
+"""The decisive lines of identity features, run against the fakes of greatseal.testing."""
+
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from architecture.stand_ins import END, Strikes, Written, host, proven
+from architecture.typing import (
+    client_methods,
+    endpoints,
+    extensions,
+    grants,
+    identities,
+    logins,
+    operators,
+    token_bindings,
+)
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from greatseal.api.authorization import Answer, Ask, Granting, Terms
+from greatseal.api.clients import Client
+from greatseal.api.declarations import Secret
+from greatseal.api.directory import DirectoryUnavailable, User
+from greatseal.api.http import Parameters
+from greatseal.api.identity import (
+    Authenticated,
+    Continue,
+    Denied,
+    LoggedIn,
+    LoginOption,
+    PasswordAndCode,
+)
+from greatseal.api.problems import BadRequest, Forbidden, NotFound
+from greatseal.api.services import CLIENTS, DIRECTORIES, LOGIN, TOKENS
+from greatseal.api.store import Refused
+from greatseal.api.tokens import AccessToken, BearerCaller, ExpiredToken, GrantQuestion, InvalidGrant, SubjectToken
+from greatseal.jose.algorithms import ALGORITHMS
+from greatseal.jose.compact import parse_compact, sign_compact
+from greatseal.testing import FakeClock
+from greatseal.testing.bindings import TokenBindingContract
+from greatseal.testing.calls import FakeCall
+from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract, FakeClients
+from greatseal.testing.directories import FakeDirectories
+from greatseal.testing.extensions import ExtensionContract, FakeAuthorizations
+from greatseal.testing.logins import FakeLogin, LoginOptionsContract
+from greatseal.testing.negotiate import FakeNegotiator
+from greatseal.testing.subjects import GrantCheckContract
+from greatseal.testing.tokens import FakeTokens
+
+
+async def test_pam() -> None:
+    pam = logins.PamAuthenticator(host(), "EXAMPLE")
+    login = FakeLogin(pam, changers=("pam",))
+    here, call = host({LOGIN: login}), FakeCall("POST")
+
+    signed_in = await logins.password_login(here, call, logins.LoginForm("ann", "ann"), "/x")
+    assert dict(signed_in.headers)["Location"] == "/x"
+    with pytest.raises(Denied):
+        await logins.password_login(here, call, logins.LoginForm("ann", "wrong"), None)
+
+    pam.authenticate = lambda *_: 12  # type: ignore[method-assign]
+    expired = await logins.password_login(here, call, logins.LoginForm("ann", "ann"), "/x")
+    assert dict(expired.headers)["Location"] == "/login/change-password"
+
+    async def change(username: str, *_: Any) -> Authenticated:
+        return Authenticated(username=username, realm="EXAMPLE", amr=("pwd",))
+
+    changers: Any = {"pam": SimpleNamespace(change=change)}
+    changed = await logins.change_expired_password(here, call, changers, Secret("ann"), Secret("new"))
+    assert dict(changed.headers)["Location"] == "/x"
+
+
+async def test_otp() -> None:
+    used: set[str] = set()
+
+    async def use(_subject: str, code: Secret) -> bool:
+        return code.value not in used and not used.add(code.value)  # type: ignore[func-returns-value]
+
+    login = FakeLogin(logins.PamAuthenticator(host(), "EXAMPLE"), logins.OtpAuthenticator(use))
+    typed = PasswordAndCode(username="ann", password=Secret("ann"), code=Secret("123456"))
+
+    first = await login.attempt(FakeCall("POST"), typed)
+    assert isinstance(first, Authenticated)
+    assert first.amr == ("pwd", "otp", "mfa")
+    with pytest.raises(Denied):
+        await login.attempt(FakeCall("POST"), typed)
+
+
+async def test_passkey() -> None:
+    reply = await logins.passkey_complete(FakeLogin(), FakeCall("POST"), "ann", "EXAMPLE", verified=True)
+
+    assert msgspec.json.decode(reply.body)["sub"] == "ann@EXAMPLE"
+    assert "Set-Cookie" in dict(reply.headers)
+
+
+async def test_gssapi() -> None:
+    def step(context: object, token: str) -> logins.Leg:
+        if token == "bad":
+            raise ValueError("defective token")
+        return logins.Leg("more", None, "half open") if context is None else logins.Leg("done", "ann@EXAMPLE", None)
+
+    (make,) = logins.acceptor(host(), step).values()
+    acceptor: Any = make()
+    assert isinstance(acceptor, logins.GssAcceptor)
+    call = FakeCall(headers=[("Authorization", "Negotiate first")])
+
+    assert isinstance(await acceptor.accept(call), Continue)
+    assert (await acceptor.accept(call)).principal == "ann@EXAMPLE"
+    with pytest.raises(logins.NegotiateRefused):
+        await acceptor.accept(FakeCall(headers=[("Authorization", "Negotiate bad")]))
+
+
+async def test_spnego() -> None:
+    login = FakeLogin(logins.SpnegoAuthenticator(FakeNegotiator("ann@EXAMPLE", legs=["bob@EXAMPLE"], indicators=("otp",))))
+
+    done = await logins.negotiate_at_authorize(login, FakeCall(headers=[("Authorization", "Negotiate ann@EXAMPLE")]))
+    assert isinstance(done, LoggedIn)
+    assert done.session.amr == ("kerberos", "pwd", "otp", "mfa")
+    leg: Any = await logins.negotiate_at_authorize(login, FakeCall(headers=[("Authorization", "Negotiate bob@EXAMPLE")]))
+    assert leg.status == 401
+    assert await logins.negotiate_at_authorize(login, FakeCall()) is None
+
+
+class TestKerberosClientAuth(ClientAuthMethodContract):
+    def method(self) -> Any:
+        return client_methods.KerberosClientAuth(FakeNegotiator("host/a@EXAMPLE", "host/b@EXAMPLE"))
+
+    def client(self) -> Client:
+        return Client(client_id="c1", token_endpoint_auth_method="kerberos_client_auth", kerberos_principal="host/a@EXAMPLE")
+
+    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
+        form["client_id"] = "c1"
+        call.headers["Authorization"] = f"Negotiate host/{'a' if right else 'b'}@EXAMPLE"
+
+
+class TestTlsClientAuth(ClientAuthMethodContract):
+    def method(self) -> Any:
+        return client_methods.TlsClientAuth()
+
+    def client(self) -> Client:
+        fingerprint = sha256(b"certificate").hexdigest()
+        return Client(client_id="c1", token_endpoint_auth_method="tls_client_auth", tls_client_certificate_sha256=fingerprint)
+
+    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
+        form["client_id"] = "c1"
+        call.connection.certificate = b"certificate" if right else b"another"
+
+
+class TestCertificateBinding(TokenBindingContract):
+    asking = Client(client_id="c1", token_endpoint_auth_method="none", more={"tls_client_certificate_bound_access_tokens": True})
+
+    def binding(self) -> Any:
+        return token_bindings.CertificateBinding()
+
+    def prove(self, call: FakeCall, *, key: int, token: str | None = None) -> None:
+        call.connection.certificate = f"certificate {key}".encode()
+
+
+class TestRichAuthorization(ExtensionContract):
+    parameters = (("authorization_details", '[{"type":"payment","actions":["pay"]}]'),)
+
+    def extension(self) -> Any:
+        return extensions.RichAuthorization()
+
+
+async def test_jar() -> None:
+    async def verified(_client: Client, _text: str) -> Any:
+        return {"scope": "openid", "max_age": 60}
+
+    async def sign(claims: Any) -> str:
+        return msgspec.json.encode(claims).decode()
+
+    client = Client(client_id="c1", token_endpoint_auth_method="none", more={"require_signed_request_object": True})
+    sent = Parameters([("request", "a.b.c")])
+    objects, plain = extensions.RequestObjects(verified), Parameters([("scope", "openid")])
+
+    opened = await objects.open(Ask(at="authorize", client=client, given=sent, sent=sent, remote="192.0.2.1"))
+    assert dict(opened) == {"scope": "openid", "max_age": "60"}
+    with pytest.raises(BadRequest):
+        await objects.ask(Ask(at="par", client=client, given=plain, sent=plain, remote="192.0.2.1"))
+    answer = Answer(client=client, response_mode="jwt", members={"code": "x"})
+    assert await extensions.SignedAnswers(sign).answer(answer) == {"response": '{"code":"x","aud":"c1"}'}
+
+
+async def test_fapi() -> None:
+    profile, client = extensions.Fapi2(), proven(more={"profile": "fapi2"}).client
+    terms = Terms(scopes=("openid",))
+    granting = Granting(grant_type="authorization_code", client=client, subject="ann@EXAMPLE", cnf=None, proven={}, basis="authorization")
+
+    assert profile.complete(client).more["require_pushed_authorization_requests"] is True
+    with pytest.raises(InvalidGrant):
+        profile.grant(None, None, terms, granting)
+    assert profile.grant(None, None, terms, msgspec.structs.replace(granting, cnf={"jkt": "k"})) == terms
+
+
+async def test_device_flow() -> None:
+    client, store = proven().client, Written()
+    flow = endpoints.DeviceFlow(host({CLIENTS: FakeClients(client, secrets={"c1": "s"}), TOKENS: FakeTokens()}, db=store))
+
+    begun = await flow.start(FakeCall("POST", content=b"client_id=c1&client_secret=s&scope=email+admin"))
+    assert msgspec.json.decode(begun.body) == {"device_code": "device_n1_x", "interval": 5}
+    assert store.calls[0][1][1:] == ("c1", "email")
+
+    grant: Any = grants.DeviceCode(host())
+    grant.POLL = grant.CONSUME = None
+    poll = await grant.prepare(proven(b"device_code=device_n1_x"))
+    row = {"expires_at": 9, "too_soon": False, "sub": "ann", "scopes": "email", "auth_time": 0, "amr": "pwd", "acr": None}
+
+    def redeemed(now: int, status: str) -> Any:
+        tx: Any = SimpleNamespace(now=now, one=lambda *_, **__: SimpleNamespace(**row, status=status), count=lambda *_, **__: 1)
+        return grant.redeem(tx, poll)
+
+    assert isinstance(redeemed(1, "pending"), Refused)
+    assert redeemed(1, "approved").scopes == ("email",)
+    with pytest.raises(Exception) as refused:
+        redeemed(9, "approved")
+    assert isinstance(refused.value.problem, ExpiredToken)  # type: ignore[attr-defined]
+
+
+async def test_registration() -> None:
+    clients = FakeClients()
+    endpoint = endpoints.OpenRegistration(host({CLIENTS: clients, LOGIN: FakeLogin()}), Secret("letmein"), "EXAMPLE")
+    body = msgspec.json.encode({"client_name": "App", "redirect_uris": ["https://a.example/cb"]})
+
+    made = await endpoint.register(FakeCall("POST", content=body, headers=[("Authorization", "Bearer letmein")]))
+    assert made.status == 201
+    assert msgspec.json.decode(made.body)["client_id"] in clients.clients
+    with pytest.raises(Exception, match="token is not good"):
+        await endpoint.register(FakeCall("POST", content=body))
+
+
+class TestMetadataDocuments(ClientResolverContract):
+    client_id = "https://app.example/client"
+    unknown = ("https://app.example/another", "http://app.example/client")
+
+    def resolver(self) -> Any:
+        async def fetch(url: str) -> Any:
+            return {"client_id": self.client_id, "redirect_uris": ["https://app.example/cb"]} if url == self.client_id else None
+
+        return identities.MetadataDocuments(fetch)
+
+
+async def test_ciba() -> None:
+    asking = extensions.Backchannel(FakeAuthorizations(extensions.RichAuthorization()))
+    request = proven(b"scope=openid&authorization_details=%5B%7B%22type%22%3A%22payment%22%7D%5D")
+
+    assert [part.title for part in await asking.begin(request, "ann@EXAMPLE")] == ["payment"]
+    granted = await asking.end(request, "ann@EXAMPLE")
+    assert (granted.scopes, granted.more) == (("openid",), {"rich-authorization": {"details": [{"type": "payment"}]}})
+
+
+async def test_token_exchange() -> None:
+    tokens, kind = FakeTokens(), "urn:ietf:params:oauth:token-type:access_token"
+    tokens.subjects["t1", kind] = SubjectToken(
+        subject="ann", issuer="i", client_id="c0", scopes=frozenset({"email", "admin"}), expires_at=END * 1_000_000, authentication=None,
+        claims={"sub": "ann"},
+    )  # fmt: skip
+    grant = grants.TokenExchange(host({TOKENS: tokens, DIRECTORIES: FakeDirectories(User(username="ann", realm="EXAMPLE", source="ipa"))}))
+
+    granted = await grant.prepare(proven(f"subject_token=t1&subject_token_type={kind}".encode()))
+    assert (granted.subject, granted.scopes, granted.exchanged) == ("ann", ("email",), {"sub": "ann"})
+    with pytest.raises(Forbidden, match="may not act"):
+        await grant.prepare(proven(b"actor_token=t1"))
+
+
+async def test_jwt_bearer() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+
+    async def keys(issuer: str) -> Any:
+        return key.public_key() if issuer == "https://other.example" else None
+
+    def assertion(**changes: Any) -> bytes:
+        claims = {"iss": "https://other.example", "sub": "a", "aud": "https://idp.example", "exp": END, "jti": "1", **changes}
+        return (
+            b"assertion="
+            + sign_compact({"alg": "ES256"}, msgspec.json.encode(claims), lambda it: ALGORITHMS["ES256"].sign(key, it)).encode()
+        )
+
+    grant = grants.JwtBearer(Strikes(), keys, {"a": "ann@EXAMPLE"}, here="https://idp.example")  # type: ignore[arg-type]
+    granted = await grant.prepare(proven(assertion()))
+    assert (granted.subject, granted.not_after) == ("ann@EXAMPLE", END * 1_000_000)
+    for wrong in (
+        assertion(),
+        assertion(iss="https://x.example"),
+        assertion(aud="x", jti="2"),
+        assertion(sub="b", jti="3"),
+        b"assertion=x",
+    ):
+        with pytest.raises(InvalidGrant):
+            await grant.prepare(proven(wrong))
+
+
+class TestHbac(GrantCheckContract):
+    allowed = GrantQuestion(phase="login", subject="ann@EXAMPLE", client=None, scopes=frozenset({"openid"}), remote="192.0.2.1")
+    denied = GrantQuestion(
+        phase="exchange", subject="ann@EXAMPLE", client=None, scopes=frozenset({"openid"}), remote="192.0.2.1", target_service="http"
+    )
+
+    def check(self) -> Any:
+        return identities.Hbac({"ann@EXAMPLE": frozenset({"ldap"})})
+
+
+class TestUpstreams(LoginOptionsContract):
+    hinted = "ann"
+
+    def login_options(self) -> Any:
+        ann = User(username="ann", realm="EXAMPLE", source="ipa", upstream="other")
+        option = LoginOption(id="other", display_name="Other place", url="/auth/external/other")
+        return endpoints.Upstreams(host({DIRECTORIES: FakeDirectories(ann)}), [option])
+
+
+async def test_federation() -> None:
+    login = FakeLogin()
+
+    reply = await logins.upstream_callback(login, FakeCall(), "other", {"sub": "x", "sid": "s"}, "ann@EXAMPLE", "/app")
+    assert dict(reply.headers)["Location"] == "/app"
+    (session,) = login.sessions.values()
+    assert session.upstream is not None
+    assert (session.subject, session.upstream.subject) == ("ann@EXAMPLE", "x")
+    await logins.upstream_logout(login, [session.id])
+    assert not login.sessions
+
+
+class TestFederation(ClientResolverContract):
+    client_id = "https://rp.example/entity"
+
+    def resolver(self) -> Any:
+        return identities.Federation()
+
+
+async def test_ipa() -> None:
+    directory = identities.IpaDirectory(host(), "EXAMPLE")
+    with pytest.raises(DirectoryUnavailable):
+        await directory.user("ann")
+
+    directory.search = lambda query: [{"uid": "ann"}] if query == "(uid=ann)" else []  # type: ignore[method-assign]
+    assert await directory.user("ann") == User(username="ann", realm="EXAMPLE", source="ipa")
+    assert await directory.user("bob") is None
+
+
+async def test_identity_api() -> None:
+    call = FakeCall()
+    call.path = {"id": "ann"}
+    token = AccessToken(subject="c1", client_id="c1", scopes=frozenset({"directory.read"}), expires_at=END, jti="1", claims={})
+    call.caller = BearerCaller(subject="c1", token=token)
+    ann = User(username="ann", realm="EXAMPLE", source="ipa", groups=("staff",))
+
+    reply = await endpoints.identity_groups(host({DIRECTORIES: FakeDirectories(ann)}), call)
+    assert msgspec.json.decode(reply.body) == [{"name": "staff"}]
+
+
+async def test_token_authority() -> None:
+    tokens = FakeTokens()
+    authority = operators.TokenAuthority(FakeNegotiator("host/a@EXAMPLE"), tokens, FakeClock(), "https://ca.example")
+
+    reply = await authority.issue(FakeCall("POST", headers=[("Authorization", "Negotiate host/a@EXAMPLE")]))
+    jws = parse_compact(msgspec.json.decode(reply.body)["token"])
+    assert msgspec.json.decode(jws.payload)["sub"] == "host/a@EXAMPLE"
+    with pytest.raises(Exception, match="needs a Kerberos ticket"):
+        await authority.issue(FakeCall("POST"))
+
+
+async def test_webui(tmp_path: Path) -> None:
+    (tmp_path / "app.js").write_text("start()")
+    web = operators.WebInterface(tmp_path)
+    call = FakeCall()
+
+    call.path = {"name": "app.js"}
+    assert (await web.file(call)).body == b"start()"
+    call.path = {"name": "../secret"}
+    with pytest.raises(NotFound):
+        await web.file(call)
+    assert [one.members() for one in web.discovery()] == [{"webui": True}]
