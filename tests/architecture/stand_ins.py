@@ -70,4 +70,4 @@ def host(services: Any = None, **more: Any) -> Any:
 
 def proven(form: bytes = b"", **fields: Any) -> ProvenRequest:
     client = Client(**{"client_id": "c1", "token_endpoint_auth_method": "none", "scopes": ("openid", "email"), **fields})
-    return ProvenRequest(call=FakeCall("POST"), form=Parameters.parse(form), match=ClientMatch(client=client, subject="c1"))
+    return ProvenRequest(call=FakeCall("POST"), form=Parameters.parse(form), client=client, match=ClientMatch(subject="c1"))

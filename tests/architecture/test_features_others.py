@@ -42,7 +42,7 @@ from greatseal.testing import FakeClock
 from greatseal.testing.acme import FakeChallenges
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
-from greatseal.testing.finalization import FinalizeCheckContract, SanInjectorContract
+from greatseal.testing.finalization import SanInjectorContract
 from greatseal.testing.identifiers import IdentifierTypeContract
 from greatseal.testing.issuance import PROFILE, FakeIssuance, csr_for, issuance_for
 from greatseal.testing.keystores import KeyStoreContract
@@ -187,25 +187,6 @@ class TestTnAuthList(IdentifierTypeContract):
     identifiers = identifier_types.TnAuthList()
     values = (urlsafe_b64encode(der.sequence(b"\x05\x00")).rstrip(b"=").decode(),)
     refused = ("x",)
-
-
-class TestCaa(FinalizeCheckContract):
-    """Finalizing a name whose CAA record names this CA, or another one."""
-
-    passes = Finalization(
-        order_id="o1", profile=PROFILE, identifiers=(ProvenIdentifier(identifier=Identifier("dns", "a.example"), validated_by="http-01"),),
-        account=ACCOUNT, csr=csr_for(), ca_id="default", payload={},
-    )  # fmt: skip
-    refuses = msgspec.structs.replace(
-        passes, identifiers=(ProvenIdentifier(identifier=Identifier("dns", "b.example"), validated_by="http-01"),)
-    )
-
-    def check(self) -> Any:
-        records: Any = {
-            f"{name}.example": [SimpleNamespace(flags=0, tag="issue", value=value)]
-            for name, value in (("a", f"ca.example;accounturi={ACCOUNT.url}"), ("b", "other.example"))
-        }
-        return finalization.CaaCheck(FakeResolver(caa=records), {"default": ("ca.example",)})
 
 
 class TestKerberosPrincipalName(SanInjectorContract):
