@@ -92,7 +92,7 @@ class Forked:
 
     async def killed(self) -> None:
         """Wait until the fault killed it."""
-        assert await self.ended() == {"signal": signal.SIGKILL}, f"see {self.log}"
+        assert await self.ended() == {"signal": signal.SIGKILL}, self.log.read_text(errors="replace")[-4000:]
 
     async def ended(self) -> dict[str, int]:
         """Wait until it ended by itself, and how."""
