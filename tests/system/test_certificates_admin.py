@@ -92,7 +92,7 @@ async def ctl(desk, tmp_path):
 
 
 async def test_the_commands_list_show_and_revoke(desk, ctl):
-    one, other = [await certify(desk, f"{name}.example") for name in "ab"]
+    other, one = sorted([await certify(desk, f"{name}.example") for name in "ab"], key=lambda made: made.id, reverse=True)
     serial = one.serial.hex()
 
     before = await ctl.run("certificates", "list", "--ca", "default", "--status", "issued")
