@@ -22,15 +22,15 @@ FIELDS = {
 
 class Plugin(AdminDesk):
     async def answer(self, call, path, body):
-        if call.http.method == "DELETE":
+        if call.method == "DELETE":
             return Reply.empty()
-        if path == "clients" and call.http.method == "GET":
+        if path == "clients" and call.method == "GET":
             return Reply.json([CLIENT])
         if path.startswith("clients"):  # unknown members are ignored unless Prefer says otherwise, a secret is shown by POST alone
             wrong = {name: f"no {name} here" for name in (body or {}) if name not in FIELDS or name == "source"}
             if wrong and call.headers.get("Prefer") == "handling=strict":
                 raise BadRequest("there are members that cannot be set, see fields", members={"fields": wrong})
-            body = {name: value for name, value in (body or {}).items() if name != "client_secret" or call.http.method == "POST"}
+            body = {name: value for name, value in (body or {}).items() if name != "client_secret" or call.method == "POST"}
             known = FIELDS - {"client_secret"} | body.keys() & FIELDS
             return Reply.json({name: {**CLIENT, **body}.get(name) for name in sorted(known)})
         return Reply.json({**CLIENT, **(body or {})})

@@ -3,16 +3,13 @@
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 import orjson
 
 from greatseal.api.problems import BadRequest
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Caller")
@@ -214,10 +211,6 @@ class Call(Protocol):
     @property
     def has_body(self) -> bool:
         """Whether a body was sent, an empty one too."""
-
-    @property
-    def http(self) -> "web.Request":
-        """The aiohttp request, for rare needs; a LookupError for a call that another node passed on."""
 
     @property
     def path(self) -> Mapping[str, str]:

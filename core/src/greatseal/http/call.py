@@ -90,7 +90,7 @@ class _Routed(ABC):
 class HttpCall(_Routed):
     """One that came over a connection of ours; ``client`` is who sent it to the trusted proxy that is its peer, None without one."""
 
-    __slots__ = ("_body", "_connection", "_proxied", "headers", "http", "method", "remote")
+    __slots__ = ("_body", "_connection", "_proxied", "_request", "headers", "method", "remote")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class HttpCall(_Routed):
         client: str | None,
     ) -> None:
         super().__init__(route, path, target, surroundings)
-        self.http = request
+        self._request = request
         self.method = request.method
         self.headers = request.headers
         self.remote = client or peer
@@ -114,7 +114,7 @@ class HttpCall(_Routed):
 
     @property
     def has_body(self) -> bool:
-        return self.http.body_exists
+        return self._request.body_exists
 
     def header_values(self, name: str) -> tuple[str, ...]:
         return tuple(self.headers.getall(name, ()))
@@ -123,10 +123,10 @@ class HttpCall(_Routed):
     def connection(self) -> Connection:
         if self._connection is None:
             # The protocol keeps it for the next requests; None where another server than ours runs.
-            protocol = self.http.protocol
+            protocol = self._request.protocol
             state: ConnectionState | None = getattr(protocol, "connection", None)
             if state is None:
-                certificate = None if self._proxied else certificate_of(self.http.transport)
+                certificate = None if self._proxied else certificate_of(self._request.transport)
                 state = ConnectionState(trusted_proxy=self._proxied, certificate=certificate)
                 if hasattr(protocol, "connection"):
                     protocol.connection = state
@@ -137,7 +137,7 @@ class HttpCall(_Routed):
 
     async def raw(self) -> bytes:
         if self._body is None:
-            self._body = await read_body(self.http, self._surroundings.max_body_bytes, self.route.content_types)
+            self._body = await read_body(self._request, self._surroundings.max_body_bytes, self.route.content_types)
         return self._body
 
 
@@ -151,10 +151,6 @@ class ForwardedCall(_Routed):
         self._forwarded = forwarded
         self.headers = CIMultiDictProxy(CIMultiDict(forwarded.headers))
         self.connection: Connection = ConnectionState(trusted_proxy=False, certificate=forwarded.certificate)
-
-    @property
-    def http(self) -> web.Request:
-        raise LookupError("this call came from another node: there is no request of aiohttp")
 
     @property
     def method(self) -> str:

@@ -32,7 +32,7 @@ def own_protocol() -> "tuple[type[HttpProtocol] | None, str]":
 class HttpServer(web.Server):
     """Makes a protocol for every connection and a web.Request for every request.
 
-    No web.Application is in the way of a request, but each has one (the same), so that libraries that look for it work.
+    No web.Application is in the way of a request.
     ``handshaking`` holds the accepted connections that cannot carry a request yet; once ``stopping`` is set every answer is the last
     of its connection.
     """
@@ -51,10 +51,6 @@ class HttpServer(web.Server):
             log.warning(told, aiohttp=aiohttp.__version__, reason=absent)
         self._limits = limits
         self._max_body_bytes = dispatcher.max_body_bytes
-        app = web.Application()
-        self._match_info = web.UrlMappingMatchInfo({}, app.router.add_route("*", "/{path:.*}", handler))
-        self._match_info.add_app(app)
-        self._match_info.freeze()
 
     def __call__(self) -> RequestHandler:
         if self._protocol is None:
@@ -89,6 +85,4 @@ class HttpServer(web.Server):
         task: "asyncio.Task[None]",
     ) -> web.Request:
         """As aiohttp's request factory."""
-        request = web.Request(message, payload, protocol, writer, task, self._loop, client_max_size=self._max_body_bytes)
-        request._match_info = self._match_info  # noqa: SLF001  # as web.Application does after its router has answered
-        return request
+        return web.Request(message, payload, protocol, writer, task, self._loop, client_max_size=self._max_body_bytes)

@@ -1,7 +1,7 @@
 """A call without a service, for unit tests of what reads one."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -67,10 +67,6 @@ class FakeCall:
     @caller.setter
     def caller(self, caller: Caller) -> None:
         self._caller = caller
-
-    @property
-    def http(self) -> NoReturn:
-        raise LookupError("a FakeCall came over no wire")
 
     def header_values(self, name: str) -> tuple[str, ...]:
         return tuple(self.headers.getall(name, ()))
