@@ -46,7 +46,6 @@ from greatseal.testing.finalization import SanInjectorContract
 from greatseal.testing.identifiers import IdentifierTypeContract
 from greatseal.testing.issuance import PROFILE, FakeIssuance, csr_for, issuance_for
 from greatseal.testing.keystores import KeyStoreContract
-from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.schemes import AuthSchemeContract
 from greatseal.testing.store import make_tables, open_test_database
 from greatseal.testing.validators import attempt_for
@@ -98,18 +97,6 @@ def test_spiffe_proxy() -> None:
 # ---- certificates
 
 
-async def test_dns_persist_01() -> None:
-    name, url = "_validation-persist.a.example", ""
-    validator = validators.DnsPersist01(FakeResolver(txt={name: ["other.example; accounturi=x"]}), FakeClock(), ("ca.example",), None)
-    attempt = attempt_for(validator, Identifier("dns", "a.example"))
-    url = attempt.challenge.account_url
-    with pytest.raises(IncorrectResponse):
-        await validator.validate(attempt)
-
-    validator.resolver = FakeResolver(txt={name: [f"ca.example; accounturi={url}; persistUntil={END}"]})
-    assert await validator.validate(attempt) is VALID
-
-
 async def test_onion_csr_01(monkeypatch: pytest.MonkeyPatch) -> None:
     onion, other = ed25519.Ed25519PrivateKey.generate(), csr_for(Identifier("dns", "x.onion"))
     monkeypatch.setattr(validators, "onion_key", lambda _: onion.public_key())
@@ -156,19 +143,6 @@ async def test_email_reply_00() -> None:
     expected = urlsafe_b64encode(sha256(f"part1t.{ACCOUNT.thumbprint}".encode()).digest()).rstrip(b"=").decode()
     assert validator.judge(challenge, ACCOUNT, validators.MailReply("<1@acme.example>", "a@a.example", expected)) == ""
     assert "does not hold" in validator.judge(challenge, ACCOUNT, validators.MailReply("<1@acme.example>", "b@a.example", expected))
-
-
-async def test_dns_account_01() -> None:
-    resolver = FakeResolver()
-    validator = validators.DnsAccount01(resolver)
-    attempt = attempt_for(validator, Identifier("dns", "a.example"))
-    with pytest.raises(Exception, match=r"_acme-challenge\.a\.example"):
-        await validator.validate(attempt)
-
-    ((_, name),) = resolver.asked
-    digest = urlsafe_b64encode(sha256(attempt.key_authorization.encode()).digest()).rstrip(b"=").decode()
-    validator.resolver = FakeResolver(txt={name: [digest]})
-    assert await validator.validate(attempt) is VALID
 
 
 async def test_tkauth_01() -> None:

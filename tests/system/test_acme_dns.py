@@ -1,6 +1,8 @@
 """Names that are proven by DNS, over HTTP and with a name server that says what the test wants."""
 
 import asyncio
+import json
+from base64 import b32encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -8,9 +10,11 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from rig.acme import AcmeClient, Site, acme_site, b64url, csr_for
+from rig.acme import AcmeClient, Site, acme_site, b64url, csr_for, eventually
+from sqlalchemy import select
 
 from greatseal.testing.dns import Answer, ScriptedDns, scripted_dns
+from greatseal_acme import tables as t
 
 NAME = "_acme-challenge.a.example"
 
@@ -26,7 +30,7 @@ class Lab:
     async def due(self, authorization: str, type: str = "dns-01") -> tuple[str, str]:
         """The URL of the challenge, and the value that its record must have."""
         challenge = await self.client.challenge(authorization, type)
-        return challenge["url"], b64url(sha256(f"{challenge['token']}.{self.client.key.thumbprint}".encode()).digest())
+        return challenge["url"], b64url(sha256(f"{challenge.get('token')}.{self.client.key.thumbprint}".encode()).digest())
 
     async def outcome(self, authorization: str, url: str) -> dict[str, Any]:
         """The authorization when its challenge was decided."""
@@ -118,3 +122,129 @@ async def test_s128_ca_221_a_failed_look_up_is_a_dns_problem(lab, rcode):
     found = await lab.proves(lambda value: Answer(rcode=rcode))
 
     assert error_of(found) == ("dns", f"TXT {NAME}: {rcode} from 127.0.0.1 port {lab.dns.port}")
+
+
+# ---- dns-account-01
+
+
+async def test_a_name_is_proven_at_the_label_of_the_account(start_service):
+    async with dns_lab(start_service, "dns-account-01") as lab:
+        (authorization,) = (await lab.client.order("*.a.example")).json["authorizations"]
+        url, value = await lab.due(authorization, "dns-account-01")
+        label = b32encode(sha256(str(lab.client.kid).encode()).digest()[:10]).decode().lower()
+        lab.dns.records(f"_{label}.{NAME}", "TXT", f'"{value}"')
+
+        assert (await lab.outcome(authorization, url))["status"] == "valid"
+
+
+# ---- dns-persist-01
+
+PERSIST = "_validation-persist.a.example"
+
+
+@asynccontextmanager
+async def persist_lab(start_service: Any, **server: Any) -> AsyncIterator[Lab]:
+    async with dns_lab(start_service, "dns-persist-01", server={"dns_persist_issuer_domains": "CA.example", **server}) as lab:
+        yield lab
+
+
+@pytest.fixture
+async def standing(start_service) -> AsyncIterator[Lab]:
+    """A lab with a record that stands."""
+    async with persist_lab(start_service) as lab:
+        lab.dns.records(PERSIST, "TXT", f'"ca.example; accounturi={lab.client.kid}; policy=wildcard"')
+        yield lab
+
+
+async def test_ca_230_ca_231_one_record_proves_name_and_wildcard_order_after_order(standing):
+    names = ["*.a.example", "a.example"]
+    for _ in range(2):
+        made = await standing.client.order(*names)
+        for authorization in made.json["authorizations"]:
+            challenge = await standing.client.challenge(authorization, "dns-persist-01")
+            assert challenge.keys() == {"type", "url", "status", "issuer-domain-names", "accounturi"}
+            assert (challenge["issuer-domain-names"], challenge["accounturi"]) == (["ca.example"], standing.client.kid)
+            assert (await standing.outcome(authorization, challenge["url"]))["status"] == "valid"
+        assert (await standing.client.finalize(made.json, csr_for(*names))).json["status"] == "valid"
+
+
+async def test_ca_235_the_record_of_one_account_proves_nothing_for_another(standing):
+    other = Lab(standing.site, standing.dns, await standing.site.client())
+    (authorization,) = (await other.client.order("a.example")).json["authorizations"]
+    url, _ = await other.due(authorization, "dns-persist-01")
+
+    kind, told = error_of(await other.outcome(authorization, url), "dns-persist-01")
+
+    assert kind == "incorrectResponse"
+    assert told.startswith(f"TXT {PERSIST} at 127.0.0.1 port {other.dns.port}: ")
+    assert f"is for another account than {other.client.kid}; expected" in told
+
+
+async def test_ca_232_ca_233_these_records_are_asked_of_a_resolver_of_their_own(start_service):
+    async with scripted_dns() as own, persist_lab(start_service, dns_persist01_resolver_addr=own.address) as lab:
+        own.records(PERSIST, "TXT", f'"ca.example; accounturi={lab.client.kid}"')
+        (authorization,) = (await lab.client.order("a.example")).json["authorizations"]
+        url, _ = await lab.due(authorization, "dns-persist-01")
+
+        assert (await lab.outcome(authorization, url))["status"] == "valid"
+        assert lab.dns.questions == []
+
+
+async def test_without_names_of_the_ca_the_challenge_is_not_offered(start_service):
+    async with acme_site(start_service, "dns-persist-01") as site:
+        client = await site.client()
+        (authorization,) = (await client.order("a.example")).json["authorizations"]
+
+        assert [one["type"] for one in (await client.post(authorization)).json["challenges"]] == ["http-01"]
+
+
+@asynccontextmanager
+async def held(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+    """The parts of ACME, and the answer to a client that answered a dns-persist-01 challenge; the validation begins after the block."""
+    acme = lab.site.service.kernel.hooks.instances["acme"].acme(lab.site.service.host("acme"))
+    with monkeypatch.context() as patched:
+        patched.setattr(acme.challenges.validations, "_start_some", lambda: None)
+        (authorization,) = (await lab.client.order("a.example")).json["authorizations"]
+        url, _ = await lab.due(authorization, "dns-persist-01")
+        yield acme, await lab.client.post(url, {})
+    acme.challenges.validations._start_some()
+
+
+async def test_ca_082_the_answer_says_processing_before_anything_was_looked_up(standing, monkeypatch):
+    async with held(standing, monkeypatch) as (_, answer):
+        assert (answer.status, answer.json["status"]) == (200, "processing")
+        assert standing.dns.questions == []
+
+
+async def decided(lab: Lab) -> dict[str, Any]:
+    """The problem of the only dns-persist-01 challenge, once it has one."""
+    rows = select(t.challenge.c.error).where(t.challenge.c.type == "dns-persist-01", t.challenge.c.status == "invalid")
+    db = lab.site.service.host("acme").db
+
+    async def found() -> Any:
+        return await db.read(lambda tx: tx.one(rows))
+
+    await eventually(found)
+    problem: dict[str, Any] = json.loads((await found()).error)
+    return problem
+
+
+async def test_ca_096_ca_203_an_account_that_is_not_valid_any_more_proves_nothing_and_nothing_is_asked(standing, monkeypatch):
+    async with held(standing, monkeypatch):
+        await standing.client.post(standing.client.kid, {"status": "deactivated"})
+
+    assert (await decided(standing))["type"] == "urn:ietf:params:acme:error:unauthorized"
+    assert standing.dns.questions == []
+
+
+async def test_ca_097_an_account_that_cannot_be_read_is_our_fault_and_nothing_is_asked(standing, monkeypatch):
+    async def failing(id: str) -> None:
+        raise OSError("the disk is gone")
+
+    async with held(standing, monkeypatch) as (acme, _):
+        monkeypatch.setattr(acme.challenges.validations._accounts, "get", failing)
+
+    problem = await decided(standing)
+    assert problem["type"] == "urn:ietf:params:acme:error:serverInternal"
+    assert "disk" not in problem["detail"]
+    assert standing.dns.questions == []

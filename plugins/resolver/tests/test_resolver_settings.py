@@ -1,28 +1,11 @@
 """Bad values are refused when the configuration is read (ruling R20); doctor tells what may be forged."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from greatseal.testing.dns import Answer, scripted_dns
 from greatseal_resolver import resolver as module
 from greatseal_resolver.checks import resolver_checks
-from greatseal_resolver.nameservers import parse_server
 from greatseal_resolver.settings import DnsSettings, HostsSettings
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("192.0.2.1", ("192.0.2.1", None)),
-        ("192.0.2.1:5353", ("192.0.2.1", 5353)),
-        ("2001:db8::1", ("2001:db8::1", None)),
-        ("[2001:db8::1]", ("2001:db8::1", None)),
-        ("[2001:db8::1]:853", ("2001:db8::1", 853)),
-    ],
-)
-def test_resolver_addresses(text: str, parsed: tuple[str, int | None]) -> None:
-    assert parse_server(text) == parsed
 
 
 @pytest.mark.parametrize(
@@ -33,16 +16,6 @@ def test_resolver_addresses(text: str, parsed: tuple[str, int | None]) -> None:
 def test_r20_a_bad_resolver_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^dns_resolver_addr: "):
         DnsSettings(dns_resolver_addr=text)
-
-
-@given(st.text())
-def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
-    try:
-        address, port = parse_server(text)
-    except ValueError:
-        return
-    assert f"{address}" in text
-    assert port is None or 0 < port < 65536
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a" * 64])

@@ -1,10 +1,10 @@
-"""Challenge types against ChallengeValidator: one that waits for a mail, one that reads a CSR, two that read DNS, one that reads a token.
+"""Challenge types against ChallengeValidator: one that waits for a mail, one that reads a CSR, one that reads a token.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import secrets
-from base64 import b32encode, b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 
@@ -28,9 +28,9 @@ from greatseal.api.acme import (
 from greatseal.api.http import Call, Reply
 from greatseal.api.issuance import Finalization, FinalizeCheck
 from greatseal.api.problems import BadRequest, IncorrectResponse
-from greatseal.api.services import ACCOUNTS, CHALLENGES, RESOLVER, Resolver
+from greatseal.api.services import ACCOUNTS, CHALLENGES
 from greatseal.api.store import Tx, operation
-from greatseal.host import Clock, Host
+from greatseal.host import Host
 
 
 class MailSent(msgspec.Struct, frozen=True):
@@ -178,66 +178,6 @@ class OnionKeyIsNotReused(FinalizeCheck):
 
 def onion_key(identifier: Identifier) -> Ed25519PublicKey:
     raise RejectedIdentifier(f"{identifier.base} is no version 3 address")
-
-
-class DnsPersist01(ChallengeValidator):
-    """A standing TXT record that names issuer and account. There is no token, nothing is kept, and no response is needed."""
-
-    type = "dns-persist-01"
-    identifier_types = frozenset({"dns"})
-    wildcard = True
-
-    def __init__(self, resolver: Resolver, clock: Clock, issuers: tuple[str, ...], server: str | None) -> None:
-        self.resolver = resolver
-        self.clock = clock
-        self.issuers = issuers
-        self.server = server
-
-    def offers(self, identifier: Identifier) -> bool:
-        return not identifier.base.endswith(".onion")
-
-    def members(self, challenge: Challenge) -> dict[str, object]:
-        return {"issuer-domain-names": list(self.issuers), "accounturi": challenge.account_url}
-
-    async def validate(self, attempt: Attempt) -> Verdict:
-        name = f"_validation-persist.{attempt.identifier.base}"
-        found = (await self.resolver.txt(name, server=self.server)).records
-        if any(self.permits(record, attempt) for record in found):
-            return VALID
-        raise IncorrectResponse(f"TXT {name}: none of {len(found)} records names {attempt.challenge.account_url}")
-
-    def permits(self, record: str, attempt: Attempt) -> bool:
-        issuer, *parameters = (part.strip() for part in record.split(";"))
-        values = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
-        return (
-            issuer in self.issuers
-            and values.get("accounturi") == attempt.challenge.account_url
-            and (not attempt.challenge.wildcard or values.get("policy") == "wildcard")
-            and int(values.get("persistUntil", self.clock.now() // 1_000_000)) >= self.clock.now() // 1_000_000
-        )
-
-
-def dns_persist_01(host: Host) -> DnsPersist01:
-    return DnsPersist01(host.service(RESOLVER), host.clock, ("ca.example",), None)
-
-
-class DnsAccount01(ChallengeValidator):
-    """dns-01 under a label of the account, so that several services may prove one name."""
-
-    type = "dns-account-01"
-    identifier_types = frozenset({"dns"})
-    wildcard = True
-
-    def __init__(self, resolver: Resolver) -> None:
-        self.resolver = resolver
-
-    async def validate(self, attempt: Attempt) -> Verdict:
-        label = b32encode(sha256(attempt.challenge.account_url.encode()).digest()[:10]).decode().lower()
-        name = f"_{label}._acme-challenge.{attempt.identifier.base}"
-        expected = urlsafe_b64encode(sha256(attempt.key_authorization.encode()).digest()).rstrip(b"=").decode()
-        if expected not in (await self.resolver.txt(name)).records:
-            raise IncorrectResponse(f"TXT {name}: none is {expected}")
-        return VALID
 
 
 class AuthorityToken(msgspec.Struct, frozen=True):

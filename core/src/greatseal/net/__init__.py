@@ -1,6 +1,7 @@
 """Connections to what somebody else named, and what may be said about them."""
 
 from greatseal.net.addresses import PUBLIC, AddressPolicy, is_public
+from greatseal.net.endpoints import parse_server
 from greatseal.net.outbound import Blocked, Fetched, NameResolver, Peer, fetch, open_connection
 from greatseal.net.remote_keys import RemoteKeys
 from greatseal.net.system import SystemResolver
@@ -20,4 +21,5 @@ __all__ = [
     "is_public",
     "listing",
     "open_connection",
+    "parse_server",
 ]

@@ -5,7 +5,8 @@ from ipaddress import ip_address
 
 from greatseal.api.declarations import Check, CheckResult
 from greatseal.api.problems import Problem
-from greatseal_resolver.nameservers import parse_server, system_servers
+from greatseal.net import parse_server
+from greatseal_resolver.nameservers import system_servers
 from greatseal_resolver.resolver import DnsResolver
 from greatseal_resolver.settings import DnsSettings, HostsSettings
 

@@ -17,9 +17,9 @@ import dns.resolver
 
 from greatseal.api.problems import DnsFailure, Internal
 from greatseal.api.services import CaaRecord, Found
-from greatseal.net import excerpt
+from greatseal.net import excerpt, parse_server
 from greatseal_resolver.names import LOOPBACK, canonical, is_localhost, parse_name
-from greatseal_resolver.nameservers import PLAIN_PORT, TLS_PORT, TlsNameserver, parse_server, system_servers, tls_context
+from greatseal_resolver.nameservers import PLAIN_PORT, TLS_PORT, TlsNameserver, system_servers, tls_context
 from greatseal_resolver.settings import DnsSettings, HostsSettings
 
 SERVER_SECONDS = 2.0

@@ -4,8 +4,8 @@ from ipaddress import ip_address
 
 import msgspec
 
+from greatseal.net import parse_server
 from greatseal_resolver.names import canonical, parse_name
-from greatseal_resolver.nameservers import parse_server
 
 
 class DnsSettings(msgspec.Struct, frozen=True, kw_only=True):
