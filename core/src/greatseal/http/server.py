@@ -32,9 +32,8 @@ def own_protocol() -> "tuple[type[HttpProtocol] | None, str]":
 class HttpServer(web.Server):
     """Makes a protocol for every connection and a web.Request for every request.
 
-    No web.Application is in the way of a request.
-    ``handshaking`` holds the accepted connections that cannot carry a request yet; once ``stopping`` is set every answer is the last
-    of its connection.
+    No web.Application is in the way of a request. ``handshaking`` holds the accepted connections that cannot carry a request yet; once
+    ``stopping`` is set every answer is the last of its connection.
     """
 
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits, log: structlog.stdlib.BoundLogger) -> None:
