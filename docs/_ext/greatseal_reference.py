@@ -24,7 +24,8 @@ from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.known import known
 from greatseal.kernel.loading import installed
 
-EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen": "127.0.0.1:8081"}}
+_MAIL = {"enabled": True, "from_address": "acme@localhost", "send_script": "/bin/true", "webhook_hmac_secret": "secret"}
+EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen": "127.0.0.1:8081"}, "email_challenge": _MAIL}
 """A configuration that enables every installed plugin of the project."""
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """One folder for each plugin of the project, under its feature id. Examples stand elsewhere: they are no part of the product."""

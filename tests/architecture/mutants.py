@@ -35,6 +35,7 @@ SCOPE = (
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
     "plugins/dpop/src/**/*.py",
+    "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",
     "plugins/idp/src/greatseal_idp/pages/forms.py",

@@ -154,6 +154,12 @@ class Challenges(Protocol):
         transaction function is an operation whose owner is ``handles.owner_of_id(id)``.
         """
 
+    def keep(self, tx: Tx, id: str, kept: msgspec.Struct) -> bool:
+        """Replace what is kept with a pending challenge, in this transaction; ``accept`` finds it. False when it is not pending.
+
+        For what comes before the client answered. The rows belong to the node that made the order, as with :meth:`decide`.
+        """
+
 
 class Accounts(Protocol):
     """The ACME service's accounts, for plugins that change what belongs to them."""

@@ -167,3 +167,11 @@ class FakeChallenges:
         if problem is not None:
             tx.after_commit(partial(self.problems.__setitem__, id, problem))
         return True
+
+    def keep(self, tx: Tx, id: str, kept: msgspec.Struct) -> bool:
+        """As the contract says."""
+        challenge = self._kept.get(tx, id)
+        if challenge is None or challenge.status != "pending":
+            return False
+        self._kept.put(tx, id, msgspec.structs.replace(challenge, kept=kept))
+        return True

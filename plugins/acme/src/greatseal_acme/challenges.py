@@ -38,6 +38,9 @@ ACCEPT = (
     .where(t.challenge.c.id == param("challenge_id"), t.challenge.c.status == "pending")
     .values(status="processing", kept=param("new_kept"))
 )
+KEEP = (
+    update(t.challenge).where(t.challenge.c.id == param("challenge_id"), t.challenge.c.status == "pending").values(kept=param("new_kept"))
+)
 DECIDE = (
     update(t.challenge)
     .where(t.challenge.c.id == param("challenge_id"), t.challenge.c.status == "processing")
@@ -107,6 +110,9 @@ class Challenges:
             fail_orders(tx, authorization.id, problem, challenge.identifier)
         tx.audit(_outcome(challenge, problem))
         return True
+
+    def keep(self, tx: Tx, id: str, kept: msgspec.Struct) -> bool:
+        return tx.count(KEEP, challenge_id=id, new_kept=encode(kept)) > 0
 
     async def _take_up(self, answer: Answer, account: AccountView) -> None:
         """Begin what was accepted if the commit came through: its client only sees a 503, and a challenge that is processing."""
