@@ -1,4 +1,5 @@
-# `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`.
+# `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`; `make peers-all` builds
+# clients in Go too.
 
 PYTHON ?= python3
 UV = .uv/bin/uv
@@ -12,10 +13,10 @@ export UV_COMPILE_BYTECODE = 1
 unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 .DEFAULT_GOAL = help
-.PHONY: help run test test-faults mutants peers lint bench bench-peer bench-instructions docs lock clean
+.PHONY: help run test test-faults mutants peers peers-all lint bench bench-peer bench-instructions docs lock clean
 
 help:
-	@echo 'make run | test | test-faults | mutants | peers | lint | bench | bench-peer | bench-instructions | docs | lock | clean'
+	@echo 'make run | test | test-faults | mutants | peers | peers-all | lint | bench | bench-peer | bench-instructions | docs | lock | clean'
 
 run: $(UV)
 	@$(SYNC) --inexact --no-default-groups
@@ -35,6 +36,9 @@ mutants: $(UV)
 
 peers: $(NODE_PEERS)/node_modules/.package-lock.json
 	@tests/rig/install-debian.sh
+
+peers-all: peers
+	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./...; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
 
 $(NODE_PEERS)/node_modules/.package-lock.json $(NODE_BENCH)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json $(UV)
 	@$(SYNC) --all-groups

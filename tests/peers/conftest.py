@@ -84,6 +84,19 @@ def library() -> Callable[[str, str], Any]:
 
 
 @pytest.fixture
+def go_program() -> Callable[[str], Path]:
+    """``go_program(name)``: a client of ``tests/peers/go``, which ``make peers-all`` builds. Absent: the test is skipped."""
+
+    def find(name: str) -> Path:
+        found = Path(__file__).with_name("go") / "bin" / name
+        if not found.exists():
+            pytest.skip(f"{name} is not built: make peers-all, which needs Go")
+        return found
+
+    return find
+
+
+@pytest.fixture
 def webroot(server: Server, tmp_path: Path) -> Iterator[Path]:
     """The folder of challenge responses, served where the server looks: for clients that bring no web server."""
     root = tmp_path / "webroot"

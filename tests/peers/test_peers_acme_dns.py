@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from rig.clients import run, verified
 from rig.server import Server
 from rig.zones import Zones
@@ -98,6 +99,27 @@ def test_certbot_proves_a_name_whose_challenge_is_an_alias(
     run(Path(sys.executable).with_name("certbot"), "certonly", *asked, *agreed, *own, folder=tmp_path)
 
     verified((tmp_path / "config" / "live" / f"alias.{BASE}" / "fullchain.pem").read_text(), server, f"alias.{BASE}")
+
+
+def test_lego_5_proves_a_name_and_its_wildcard_by_a_record_that_stays(
+    zones: Zones, hook: Callable[..., Path], program: Program, go_program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    program("knsupdate", "knot-dnsutils")
+    client, authority, folder = go_program("lego-dns-persist"), trustme.CA(), tmp_path / "server"
+    folder.mkdir()
+    server = Server(folder, authority=authority, dns_resolver_addr=zones.resolver, dns_persist_issuer_domains="ca.test")
+    authority.cert_pem.write_to_path(tmp_path / "https.pem")
+    environ = {"LEGO_CA_CERTIFICATES": str(tmp_path / "https.pem")}
+    common = (client, server.directory, tmp_path / "account.pem", zones.resolver)
+    chains = [tmp_path / name for name in ("first.pem", "second.pem")]
+    with server.forked():
+        account = run(*common, folder=tmp_path, environ=environ).splitlines()[-1]
+        run(hook(f"_validation-persist.{BASE}", f'"ca.test; accounturi={account}; policy=wildcard"'), folder=tmp_path)
+        for chain in chains:
+            run(*common, chain, WILDCARD, BASE, folder=tmp_path, environ=environ)
+
+        first, second = (verified(chain.read_text(), server, WILDCARD, BASE) for chain in chains)
+    assert first.serial_number != second.serial_number
 
 
 def attempt(name: str) -> Attempt:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import trustme
 from cryptography import x509
 from rig import warm
 
@@ -18,7 +20,7 @@ from greatseal.testing.service import free_port
 
 CONFIGURATION = """\
 [server]
-base_url = "http://localhost:{port}"
+base_url = "{base_url}"
 listen = "127.0.0.1:{port}"
 http_validation_port = {validation_port}
 tls_alpn_validation_port = {tls_validation_port}
@@ -41,9 +43,14 @@ hosts = {{ {hosts} }}
 
 
 class Server:
-    """``greatseal serve``; ``names`` are 127.0.0.1, http-01 looks at ``validation_port``, tls-alpn-01 at ``tls_validation_port``."""
+    """``greatseal serve``; ``names`` are 127.0.0.1, http-01 looks at ``validation_port``, tls-alpn-01 at ``tls_validation_port``.
 
-    def __init__(self, folder: Path, names: Sequence[str] = (), *, database: str | None = None, **settings: str) -> None:
+    With an ``authority`` it serves https. ``settings`` are those of [server].
+    """
+
+    def __init__(
+        self, folder: Path, names: Sequence[str] = (), *, database: str | None = None, authority: trustme.CA | None = None, **settings: str
+    ) -> None:
         self.folder = folder
         self.program: Sequence[str] = [str(Path(sys.executable).with_name("greatseal"))]
         self.patience = 180.0
@@ -51,11 +58,15 @@ class Server:
         self.port = free_port()
         self.validation_port = free_port()
         self.tls_validation_port = free_port()
+        self.context = None if authority is None else self._certified(authority)
+        if authority is not None:
+            settings |= {"tls_cert_file": str(folder / "tls.pem"), "tls_key_file": str(folder / "tls.key")}
         self.configuration = folder / "greatseal.toml"
         self.configuration.write_text(
             CONFIGURATION.format(
                 folder=folder,
                 port=self.port,
+                base_url=self.base_url,
                 validation_port=self.validation_port,
                 tls_validation_port=self.tls_validation_port,
                 settings="\n".join(f'{key} = "{value}"' for key, value in settings.items()),
@@ -66,15 +77,25 @@ class Server:
 
     @property
     def base_url(self) -> str:
-        return f"http://localhost:{self.port}"
+        return f"{'http' if self.context is None else 'https'}://localhost:{self.port}"
 
     @property
     def directory(self) -> str:
         return f"{self.base_url}/acme/directory"
 
+    def _certified(self, authority: trustme.CA) -> ssl.SSLContext:
+        """Files for https, and the context of those who trust them."""
+        issued = authority.issue_cert("localhost")
+        issued.cert_chain_pems[0].write_to_path(self.folder / "tls.pem")
+        issued.private_key_pem.write_to_path(self.folder / "tls.key")
+        (self.folder / "tls.key").chmod(0o600)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        authority.configure_trust(context)
+        return context
+
     def root(self) -> x509.Certificate:
         """The root certificate that the running server shows."""
-        with urllib.request.urlopen(f"{self.base_url}/ca/root.pem", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.base_url}/ca/root.pem", timeout=5, context=self.context) as answer:
             return x509.load_pem_x509_certificate(answer.read())
 
     @contextlib.contextmanager
@@ -117,7 +138,7 @@ class Server:
             if process.poll() is not None:
                 raise RuntimeError(f"the server ended with {process.returncode}:\n{self.log()}")
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5):
+                with urllib.request.urlopen(f"{self.base_url}/readyz", timeout=5, context=self.context):
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 time.sleep(0.005)
