@@ -1,8 +1,10 @@
 """Settings of all tests."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # The first example of a process builds Unicode tables, which takes seconds on a busy machine: not the fault of a test.
@@ -15,3 +17,12 @@ def pytest_xdist_auto_num_workers() -> int:
     """Half as many again as there are cores: tests of outages and stops wait for most of their time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + cores // 2
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """A command that a test runs in this process configures the log for good; the next test reads the log where it was."""
+    before = structlog.get_config()
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)

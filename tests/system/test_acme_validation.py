@@ -17,6 +17,7 @@ from greatseal.api.services import CHALLENGES
 from greatseal.clock import FakeClock
 from greatseal.testing.service import document, serve
 from greatseal_acme import tables as t
+from greatseal_acme.finalize import _with_proofs
 
 SECOND = 1_000_000
 
@@ -172,8 +173,8 @@ async def claim(site, client, ready):
     """What finalize does up to the claim; the process ends there."""
     acme = site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme"))
     account = await acme.accounts.find(client.kid.rpartition("/")[2])
-    order = await acme.orders.get(ready.location.rpartition("/")[2], account)
-    request = await acme.finalizations._checked(order, {"csr": b64url(csr_for("a.localhost"))}, account)
+    order, proven = await site.service.host("acme").db.read(_with_proofs, ready.location.rpartition("/")[2], account.id)
+    request = await acme.finalizations._checked(order, proven, {"csr": b64url(csr_for("a.localhost"))}, account)
     await acme.finalizations._claim(order, request, await acme.accounts.get(account.id))
 
 
