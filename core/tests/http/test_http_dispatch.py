@@ -278,12 +278,29 @@ async def test_s074_nothing_is_tunnelled(serve, target):
         ({"Forwarded": 'for=198.51.100.9, for="[2001:db8::1]:80";proto=https'}, "2001:db8::1"),
         ({"Forwarded": "for=192.0.2.1", "X-Forwarded-For": "192.0.2.1"}, "192.0.2.1"),
         ({"Forwarded": "for=198.51.100.9", "X-Forwarded-For": "192.0.2.1"}, "127.0.0.1"),
+        # What a client may write in front of what the proxy appends, or into a value that the proxy quotes.
+        ({"Forwarded": 'for="[198.51.100.9], for="[2001:db8::1]"'}, "127.0.0.1"),
+        ({"Forwarded": 'for=192.0.2.1;host="for=198.51.100.9";proto=https'}, "192.0.2.1"),
+        ({"Forwarded": 'proto=https; For=192.0.2.1 ;host="a, for=198.51.100.9\\", for=10.0.0.3"'}, "192.0.2.1"),
+        ({"Forwarded": "for=198.51.100.9, proto=https"}, "127.0.0.1"),
+        ({"Forwarded": "for=198.51.100.9;for=192.0.2.1"}, "127.0.0.1"),
+        ({"Forwarded": 'for="[198.51.100.9]x"'}, "127.0.0.1"),
+        ({"Forwarded": f"for=192.0.2.1;host={'a' * 5000}"}, "127.0.0.1"),
     ],
 )
 async def test_s074_forwarded_addresses_count_from_trusted_proxies_from_the_end(serve, headers, remote):
     served = await serve([Route("GET", "/a", echo_call)], trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"])
 
     assert (await served.ask("GET", "/a", headers=headers)).json["remote"] == remote
+
+
+async def test_s074_a_quotation_that_a_client_leaves_open_ends_with_its_header(serve):
+    served = await serve([Route("GET", "/a", echo_call)], trusted_proxies=["127.0.0.1"])
+    of_client, of_proxy = 'Forwarded: for="[198.51.100.9]', 'Forwarded: for="[2001:db8::1]:4711"'
+
+    answer, _ = await served.say(f"GET /a HTTP/1.1\r\nHost: a\r\n{of_client}\r\n{of_proxy}\r\nConnection: close\r\n\r\n".encode())
+
+    assert answer.json["remote"] == "2001:db8::1"
 
 
 async def test_peers_of_a_unix_socket_are_trusted_only_by_name(serve, tmp_path):

@@ -15,8 +15,12 @@ from greatseal.api.problems import BadRequest
 UNIX = "unix"
 """In ``trusted_proxies``: whoever can connect to the Unix socket of the listener is a trusted proxy."""
 
-_FOR = re.compile(r'(?<![\w-])for=(?:"([^"]*)"|([^;,\s"]+))', re.IGNORECASE)
+_PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*+)"|([^;,\s"]+)))?[ \t]*([;,]|\Z)""", re.ASCII)
+"""A pair of Forwarded with what ends it (RFC 7239 s4); unquoted values may hold what belongs into quotes."""
+_BRACKETED = re.compile(r"\[([^\]]*)\](?::[0-9]*)?", re.ASCII)
 _HOPS = 32
+_LONGEST = 4096
+"""Characters of a Forwarded header that is read."""
 _BYTES = re.compile(r":([A-Za-z0-9+/=]+):", re.ASCII)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -58,7 +62,7 @@ class TrustedProxies:
         if peer not in self:
             return None
         lists = (headers.getall("X-Forwarded-For", ()), headers.getall("Forwarded", ()))
-        hops = [",".join(lists[0]).split(","), [a or b for a, b in _FOR.findall(",".join(lists[1]))]]
+        hops = [",".join(lists[0]).split(","), [hop for line in lists[1] for hop in _hops(line)]]
         found = {self._nearest(peer, hops[number]) for number in (0, 1) if lists[number]}
         return found.pop() if len(found) == 1 else peer
 
@@ -72,6 +76,28 @@ class TrustedProxies:
             if nearest not in self:
                 break
         return nearest
+
+
+def _hops(line: str) -> list[str]:
+    """What the elements of one Forwarded header say after ``for=``, "" where one says nothing; [""] for a header that cannot be read.
+
+    A quotation that a client leaves open would swallow the element that the proxy appends, and a quoted value may look like a pair.
+    """
+    hops: list[str] = []
+    named: list[str] = []
+    at, end = 0, ","
+    while end:
+        found = _PAIR.match(line, at) if len(line) <= _LONGEST else None
+        if found is None:
+            return [""]
+        name, quoted, plain, end = found.groups()
+        if name is not None and name.lower() == "for":
+            named.append(plain if quoted is None else quoted)
+        if end != ";":
+            hops.append(named[0] if len(named) == 1 else "")
+            named = []
+        at = found.end()
+    return hops
 
 
 def certificate_of(transport: asyncio.BaseTransport | None) -> bytes | None:
@@ -120,5 +146,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def _without_port(hop: str) -> str:
     if hop.startswith("["):
-        return hop[1:].partition("]")[0]
+        found = _BRACKETED.fullmatch(hop)
+        return found[1] if found else ""
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
