@@ -153,6 +153,28 @@ async def test_s127_two_hundred_records_are_read_and_more_refused(dns: ScriptedD
         await resolver.txt("flood.example")
 
 
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_s127_an_answer_that_would_keep_us_busy_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch, *, encrypted: bool) -> None:
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority = trustme.CA()
+    authority.issue_cert("dns.example").configure_cert(server_side)
+    client_side = ssl.create_default_context()
+    authority.configure_trust(client_side)
+    async with scripted_dns(server_side if encrypted else None) as server:
+        settings = DnsSettings(dns_resolver_addr=server.address, dns_dot_server_name="dns.example" if encrypted else None)
+        asking = DnsResolver(settings, HostsSettings())
+        monkeypatch.setattr(asking, "tls", client_side)
+        server.script("many.example", "TXT", Answer(values=tuple(str(n) for n in range(217)), truncated=True))
+        server.script("long.example", "TXT", Answer(values=(" ".join(["x" * 200] * 82),), truncated=True))
+        server.script("some.example", "TXT", Answer(values=(" ".join(["x" * 200] * 80),), truncated=True))
+
+        with pytest.raises(DnsFailure, match=rf"^TXT many\.example: .*TooLarge: 21[78] records; .* from 127\.0\.0\.1 port {server.port}$"):
+            await asking.txt("many.example")
+        with pytest.raises(DnsFailure, match=r"^TXT long\.example: .*TooLarge: 165[0-9][0-9] bytes; at most 16384 are read"):
+            await asking.txt("long.example")
+        assert (await asking.txt("some.example")).records == ["x" * 16_000]
+
+
 async def test_s128_servfail_is_an_error_with_question_resolver_and_rcode(dns: ScriptedDns, resolver: DnsResolver) -> None:
     dns.script("t.example", "TXT", Answer(rcode="SERVFAIL"))
     dns.script("t.example", "CAA", Answer(rcode="SERVFAIL"))

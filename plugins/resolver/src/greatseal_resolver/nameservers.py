@@ -19,9 +19,17 @@ class TlsNameserver(dns.nameserver.DoTNameserver):
         super().__init__(address, port, hostname)
         self.context = context
 
-    async def async_query(self, request: dns.message.QueryMessage, timeout: float, *_: Any, **__: Any) -> dns.message.Message:
+    async def async_query(
+        self, request: dns.message.QueryMessage, timeout: float, *_: Any, backend: Any = None, **__: Any
+    ) -> dns.message.Message:
         return await dns.asyncquery.tls(
-            request, self.address, timeout=timeout, port=self.port, server_hostname=self.hostname, ssl_context=self.context
+            request,
+            self.address,
+            timeout=timeout,
+            port=self.port,
+            backend=backend,
+            server_hostname=self.hostname,
+            ssl_context=self.context,
         )
 
 

@@ -18,15 +18,16 @@ import dns.resolver
 from greatseal.api.problems import DnsFailure, Internal
 from greatseal.api.services import CaaRecord, Found
 from greatseal.net import excerpt, parse_server
+from greatseal_resolver.bounded import MAX_RECORDS, BoundedBackend
 from greatseal_resolver.names import LOOPBACK, canonical, is_localhost, parse_name
 from greatseal_resolver.nameservers import PLAIN_PORT, TLS_PORT, TlsNameserver, system_servers, tls_context
 from greatseal_resolver.settings import DnsSettings, HostsSettings
 
 SERVER_SECONDS = 2.0
 LIFETIME_SECONDS = 5.0
-MAX_RECORDS = 200
 MAX_REASONS = 3
 UDP_PAYLOAD = 1232  # DNS flag day 2020: below every path's fragment size
+BACKEND: Any = BoundedBackend()
 
 
 class DnsResolver:
@@ -91,7 +92,7 @@ class DnsResolver:
         question = f"{kind} {canonical(name) or '.'}"
         stub = self._stub(question, server)
         try:
-            return await stub.resolve(parse_name(canonical(name)), kind, raise_on_no_answer=False, search=False)
+            return await stub.resolve(parse_name(canonical(name)), kind, raise_on_no_answer=False, search=False, backend=BACKEND)
         except ValueError as error:
             raise DnsFailure(f"{question}: {error}") from error
         except dns.resolver.NXDOMAIN as error:
