@@ -388,17 +388,22 @@ async def test_an_unknown_command_or_option_is_exit_code_2(ctl):
         assert (await ctl.run(*command)).exit_code == 2
 
 
+OTHER = "plugin 'other' of third-other 1.0"
+TWICE = f"the command 'things' comes from plugin 'desk' and from {OTHER}"
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("raise LookupError('no luck')", "plugin 'other': hook ctl failed: LookupError: no luck"),
-        ("return ['text']", "plugin 'other': hook ctl returned str, which is no click.Command with a name"),
-        ("import click; return [click.Group('things')]", "the command 'things' comes from plugin 'desk' and from plugin 'other'"),
+        ("raise LookupError('no luck')", f"{OTHER}: hook ctl failed: LookupError: no luck"),
+        ("return ['text']", f"{OTHER}: hook ctl returned str, which is no click.Command with a name"),
+        ("import click; return [click.Group('things')]", f"{TWICE}; the first one is used, uninstall or rename the other"),
+        ("import click; return [click.Group('login')]", f"{OTHER}: the command 'login' is greatseal's own; rename it"),
     ],
 )
 async def test_a_plugin_whose_commands_are_wrong_is_named_and_the_others_work(ctl, body, words):
     code = f"from greatseal import hookimpl\n\nclass Plugin:\n    @hookimpl\n    def ctl(self):\n        {body}\n"
-    install(ctl.folder / "installed", "greatseal-other", code)
+    install(ctl.folder / "installed", "third-other", code, feature="other")
     await ctl.login()
 
     result = await ctl.run("things", "list")

@@ -42,12 +42,16 @@ class _Commands(click.Group):
             return keys
         from greatseal.kernel.commands import plugin_commands
 
-        return super().get_command(ctx, cmd_name) or plugin_commands(ctx, "commands").get(cmd_name)
+        return super().get_command(ctx, cmd_name) or plugin_commands(ctx, "commands", self._own(ctx)).get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from greatseal.kernel.commands import plugin_commands
 
-        return sorted({"ctl", "keys", *super().list_commands(ctx), *plugin_commands(ctx, "commands")})
+        own = self._own(ctx)
+        return sorted({*own, *plugin_commands(ctx, "commands", own)})
+
+    def _own(self, ctx: click.Context) -> set[str]:
+        return {"ctl", "keys", *super().list_commands(ctx)}
 
 
 def one_line_each(fn: Callable[P, None]) -> Callable[P, None]:

@@ -374,7 +374,7 @@ from greatseal.api.http import Operator, Route
 class Plugin:
     @hookimpl
     def routes(self, host):
-        return [Route("GET", "/admin/a", None, auth=Operator(("administrator",)), listener="admin", style="acme-admin")]
+        return [Route("GET", "/admin/a", print, auth=Operator(("administrator",)), listener="admin", style="acme-admin")]
 """
 
 

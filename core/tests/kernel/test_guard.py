@@ -6,8 +6,9 @@ import aiohttp
 import pytest
 
 from greatseal.api.clients import ClientAuthMethod
-from greatseal.api.directory import Directory, DirectoryUnavailable, Tier
+from greatseal.api.directory import Directory, DirectoryUnavailable, Group, Tier
 from greatseal.api.identity import Authenticator, NotMine, Password
+from greatseal.api.issuance import FinalizeCheck
 from greatseal.api.problems import Forbidden, Outbound, StartProblem, Unavailable
 from greatseal.kernel.guard import guard
 from greatseal.testing.distributions import install
@@ -32,7 +33,7 @@ class Ldap(Directory):
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        return name
+        return Group(name=name, source="ldap")
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_only_a_default_of_the_contract_that_asks_nobody_is_left_as_it_is(ldap, 
 async def test_an_answer_after_a_wait_is_that_of_the_component(ldap, told):
     asyncio.get_running_loop().call_soon(ldap.silent.set)
 
-    assert await ldap.group("staff") == "staff"
+    assert await ldap.group("staff") == Group(name="staff", source="ldap")
     assert told == ["returned"]
 
 
@@ -103,6 +104,40 @@ async def test_an_error_of_the_network_is_a_refusal(ldap, raised, expected):
     with pytest.raises(DirectoryUnavailable) as refused:
         await ldap.user("alice")
     assert refused.value.cause == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "said"),
+    [
+        ("user", "alice", "a User or None"),
+        ("group", False, "a Group or None"),
+        ("groups", None, "of the type Sequence[Group]"),
+    ],
+)
+async def test_what_a_component_returns_is_of_the_type_that_its_contract_says(told, method, returned, said):
+    async def wrong(self, *_):
+        return returned
+
+    directory = type("Wrong", (Ldap,), {method: wrong})()
+    guard(directory, Directory, seconds=1, failure=DirectoryUnavailable, named=False, name="plugin 'x': ldap", waited=told.append)
+
+    with pytest.raises(TypeError) as fault:
+        await getattr(directory, method)("alice")
+    assert str(fault.value) == f"plugin 'x': ldap: {method} returned {returned!r}; what it returns is {said}"
+
+
+async def test_a_check_that_answers_instead_of_raising_is_told(told):
+    class No(FinalizeCheck):
+        name, phase = "no", "policy"
+
+        async def check(self, finalization):
+            return False
+
+    check = No()
+    guard(check, FinalizeCheck, seconds=1, failure=Unavailable, named=False, name="no", waited=told.append)
+
+    with pytest.raises(TypeError, match=r"^no: check returned False; what it returns is None$"):
+        await check.check(None)
 
 
 @pytest.mark.parametrize("raised", [Forbidden("no"), Unavailable("later"), KeyError("a fault")])
@@ -150,6 +185,7 @@ import asyncio
 from greatseal import hookimpl
 from greatseal.api.http import Reply, Route
 from greatseal.api.identity import Authenticator, NotMine, Password
+from greatseal.api.issuance import FinalizeCheck
 
 class Hanging(Authenticator[Password]):
     name, credential, deadline = "hanging", Password, 0.05

@@ -139,7 +139,7 @@ def test_what_is_no_operation_stops_the_start(tmp_path, monkeypatch, returned, s
 def test_peers_that_cannot_be_told_apart_stop_the_start(tmp_path, monkeypatch, others, said):
     monkeypatch.syspath_prepend(tmp_path)
     body = "from greatseal import hookimpl\nfrom greatseal.api.services import PEERS\n"
-    body += "class Peers:\n    @property\n    def others(self): return "
+    body += "class Peers:\n    boot = seen = caught_up = forward = ask = serve = None\n    @property\n    def others(self): return "
     hook = "\nclass Plugin:\n    @hookimpl\n    def services(self, host): return {PEERS: Peers}\n"
     feature = install(tmp_path, "greatseal-odd", body + others + hook)
 

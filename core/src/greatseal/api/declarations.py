@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -75,10 +75,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Work that repeats. ``every`` and ``jitter`` are seconds; the first run is after ``jitter`` at most."""
 
     name: str
-    every: float
+    every: Annotated[float, msgspec.Meta(gt=0)]
     run: Callable[[], Awaitable[object]]
     placement: Placement = Placement.NODE
-    jitter: float = 0.0
+    jitter: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class Lifespan(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +133,6 @@ class PermissionName(msgspec.Struct, frozen=True):
 class ScopeDefinition(msgspec.Struct, frozen=True):
     """A scope that OAuth clients may ask for, and the claims that it releases (OpenID Connect Core s5.4)."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
     description: str
     claims: tuple[str, ...] = ()

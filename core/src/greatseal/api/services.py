@@ -1,6 +1,7 @@
 """Services: one provider each, found by a typed key."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -20,10 +21,22 @@ T = TypeVar("T")
 
 
 class ServiceKey(Generic[T]):
-    """The name of a service and the Protocol that its provider keeps. Keys are compared by name."""
+    """The name of a service and the Protocol that its provider keeps. Keys are compared by name.
 
-    def __init__(self, name: str) -> None:
+    ``keeps`` says where the Protocol is, as ``package.module:Class``, so that a start can refuse a service without its members; without
+    it nobody looks.
+    """
+
+    def __init__(self, name: str, keeps: str = "") -> None:
         self.name = name
+        self.keeps = keeps
+
+    def members(self) -> Sequence[str]:
+        """The public members of the Protocol, where it is known."""
+        if not self.keeps:
+            return ()
+        module, _, name = self.keeps.partition(":")
+        return [one for one in vars(getattr(import_module(module), name)) if not one.startswith("_")]
 
     def __repr__(self) -> str:
         return f"ServiceKey({self.name!r})"
@@ -73,29 +86,29 @@ class Resolver(Protocol):
         """Records of any type, as dnspython rdata."""
 
 
-RESOLVER: ServiceKey[Resolver] = ServiceKey("resolver")
+RESOLVER: ServiceKey[Resolver] = ServiceKey("resolver", "greatseal.api.services:Resolver")
 """DNS (plugin resolver)."""
-ISSUANCE: "ServiceKey[Issuance]" = ServiceKey("issuance")
+ISSUANCE: "ServiceKey[Issuance]" = ServiceKey("issuance", "greatseal.api.issuance:Issuance")
 """The certificate authority (plugin ca)."""
-CHALLENGES: "ServiceKey[Challenges]" = ServiceKey("challenges")
+CHALLENGES: "ServiceKey[Challenges]" = ServiceKey("challenges", "greatseal.api.acme:Challenges")
 """The challenges of ACME orders (plugin acme)."""
-ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts")
+ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts", "greatseal.api.acme:Accounts")
 """ACME accounts (plugin acme)."""
-LOGIN: "ServiceKey[Login]" = ServiceKey("login")
+LOGIN: "ServiceKey[Login]" = ServiceKey("login", "greatseal.api.identity:Login")
 """Sign-in and sessions (plugin idp)."""
-PAGES: "ServiceKey[Pages]" = ServiceKey("pages")
+PAGES: "ServiceKey[Pages]" = ServiceKey("pages", "greatseal.api.pages:Pages")
 """Pages for people (plugin idp)."""
-DIRECTORIES: "ServiceKey[Directories]" = ServiceKey("directories")
+DIRECTORIES: "ServiceKey[Directories]" = ServiceKey("directories", "greatseal.api.directory:Directories")
 """Users, groups and hosts of every directory (plugin idp)."""
-CLIENTS: "ServiceKey[Clients]" = ServiceKey("clients")
+CLIENTS: "ServiceKey[Clients]" = ServiceKey("clients", "greatseal.api.clients:Clients")
 """OAuth clients (plugin idp)."""
-TOKENS: "ServiceKey[Tokens]" = ServiceKey("tokens")
+TOKENS: "ServiceKey[Tokens]" = ServiceKey("tokens", "greatseal.api.tokens:Tokens")
 """Tokens of this issuer (plugin idp)."""
-AUTHORIZATIONS: "ServiceKey[Authorizations]" = ServiceKey("authorizations")
+AUTHORIZATIONS: "ServiceKey[Authorizations]" = ServiceKey("authorizations", "greatseal.api.authorization:Authorizations")
 """Requests for authorization (plugin idp)."""
-FAMILIES: "ServiceKey[Families]" = ServiceKey("families")
+FAMILIES: "ServiceKey[Families]" = ServiceKey("families", "greatseal.api.tokens:Families")
 """Refresh token families (plugin idp)."""
-PEERS: "ServiceKey[Peers]" = ServiceKey("peers")
+PEERS: "ServiceKey[Peers]" = ServiceKey("peers", "greatseal.api.nodes:Peers")
 """The other nodes. Planned, for the feature cluster-nats."""
-NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate")
+NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate", "greatseal.api.identity:Negotiator")
 """The GSS acceptor (plugin gssapi)."""

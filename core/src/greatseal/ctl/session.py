@@ -18,12 +18,13 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         from greatseal.kernel.commands import plugin_commands
 
-        return super().get_command(ctx, cmd_name) or plugin_commands(ctx, "ctl").get(cmd_name)
+        return super().get_command(ctx, cmd_name) or plugin_commands(ctx, "ctl", super().list_commands(ctx)).get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from greatseal.kernel.commands import plugin_commands
 
-        return sorted({*super().list_commands(ctx), *plugin_commands(ctx, "ctl")})
+        own = super().list_commands(ctx)
+        return sorted({*own, *plugin_commands(ctx, "ctl", own)})
 
 
 @click.group(cls=_Commands)

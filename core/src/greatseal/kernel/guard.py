@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from greatseal.api.problems import BACKEND_DOWN, Outbound, Unavailable
+from greatseal.kernel.shapes import returned_types
 
 __all__ = ["Waited", "guard"]
 
@@ -42,7 +43,7 @@ def guard(
         if not inspect.iscoroutinefunction(found):
             return f"{name}: {method} is no async function; write async def"
         try:
-            setattr(component, method, _guarded(found, f"{name}: {method}", limit, failure, named=named, waited=waited))
+            setattr(component, method, _guarded(found, default, f"{name}: {method}", limit, failure, named=named, waited=waited))
         except AttributeError:
             return f"{name}: a deadline cannot be put around {method}; leave __slots__ and frozen out of its class"
     return None
@@ -53,8 +54,17 @@ def _awaits(fn: Callable[..., object]) -> bool:
 
 
 def _guarded(
-    fn: Callable[..., Coroutine[Any, Any, T]], name: str, limit: float, failure: type[Unavailable], *, named: bool, waited: Waited
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    default: Callable[..., object],
+    name: str,
+    limit: float,
+    failure: type[Unavailable],
+    *,
+    named: bool,
+    waited: Waited,
 ) -> Callable[..., Coroutine[Any, Any, T]]:
+    kinds, said = returned_types(default) or ((object,), "")
+
     @wraps(fn)
     async def run(*args: Any, **kwargs: Any) -> T:
         try:
@@ -63,6 +73,8 @@ def _guarded(
             first = next(work, _DONE)
             if first is not _DONE:
                 await _limited(work, first, limit, waited)
+            if not isinstance(answer[0], kinds):
+                raise TypeError(f"{name} returned {answer[0]!r:.60}; what it returns is {said}")
             return answer[0]
         except OSError as error:
             late = isinstance(error, _Late)

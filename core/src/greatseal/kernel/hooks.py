@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
 from typing import Any
 
+import msgspec
 import pluggy
 
 from greatseal import hookspecs
@@ -16,13 +17,14 @@ from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
 from greatseal.host import Host
 from greatseal.kernel.loading import Loaded
+from greatseal.kernel.shapes import member_problem
 
 ITEMS: Mapping[str, type[Any] | UnionType] = {
     "settings": Owns | Reads, "schemas": Schema, "permissions": PermissionName, "audit_events": EventType, "discovery": Discovery,
     "routes": Route, "verify": str, "lifespans": Lifespan, "jobs": Job, "checks": Check, "start_page": StartPart, "welcome": Welcome,
 }  # fmt: skip
 """What hooks return that are no components; the registry looks at those."""
-NAMED = {"schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name"}
+NAMED = {"audit_events": "name", "schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name"}
 """Of these, what has a name that is there once."""
 
 
@@ -47,8 +49,11 @@ class Hooks:
             reason = " ".join(str(error).replace(f" in plugin {instance!r}", "").split())
             cure = "greatseal.hookspecs lists every hook with its parameters"
             return f"{who} has a hook that does not fit: {reason}{self._nearest(reason)}; {cure}"
-        except Exception as error:  # noqa: BLE001  # whatever a third party's constructor raises must name its distribution
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a third party's constructor raises must name its distribution
             return f"{who} cannot be created: {type(error).__name__}: {error}"
+        if problem := _needs_problem(instance):
+            self._manager.unregister(name=plugin.feature)
+            return f"{who} {problem}"
         self.instances[plugin.feature] = instance
         return None
 
@@ -63,13 +68,15 @@ class Hooks:
         found: list[Any] = []
         for items in self._call(feature, hook, arguments):
             if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
-                raise StartProblem(f"plugin {feature!r}: hook {hook} returned {_of(items)}; return a list")
+                raise StartProblem(f"plugin {feature!r}: hook {hook} returned {kind_of(items)}; return a list")
             found += items
         kind = ITEMS.get(hook, object)
         for item in found:
             if not isinstance(item, kind):
                 expected = kind.__name__ if isinstance(kind, type) else " or ".join(one.__name__ for one in kind.__args__)
-                raise StartProblem(f"plugin {feature!r}: hook {hook} returned a list with {_of(item)} in it; each is a {expected}")
+                raise StartProblem(f"plugin {feature!r}: hook {hook} returned a list with {kind_of(item)} in it; each is a {expected}")
+            if isinstance(item, msgspec.Struct) and kind is not object and (problem := member_problem(item)):
+                raise StartProblem(f"plugin {feature!r}: hook {hook} returned {kind_of(item)} {problem}")
         return found
 
     def services(self, feature: str, host: Host) -> dict[ServiceKey[Any], Callable[[], object]]:
@@ -77,10 +84,10 @@ class Hooks:
         services: dict[ServiceKey[Any], Callable[[], object]] = {}
         for found in self._call(feature, "services", {"host": host}):
             if not isinstance(found, Mapping):
-                raise StartProblem(f"plugin {feature!r}: hook services returned {_of(found)}; return a dict of factories by ServiceKey")
+                raise StartProblem(f"plugin {feature!r}: hook services returned {kind_of(found)}; return a dict of factories by ServiceKey")
             for key, factory in found.items():
                 if not isinstance(key, ServiceKey) or not callable(factory):
-                    kinds = f"{_of(factory)} under {_of(key)}"
+                    kinds = f"{kind_of(factory)} under {kind_of(key)}"
                     raise StartProblem(f"plugin {feature!r}: hook services returned {kinds}; each is a factory under a ServiceKey")
                 services[key] = factory
         return services
@@ -88,7 +95,10 @@ class Hooks:
     def _call(self, feature: str, hook: str, arguments: dict[str, object]) -> list[Any]:
         others = [other for name, other in self.instances.items() if name != feature]
         caller = self._manager.subset_hook_caller(hook, others)
-        results: list[Any] = caller(**arguments)
+        try:
+            results: list[Any] = caller(**arguments)
+        except SystemExit as error:  # which would end the process without a word
+            raise RuntimeError(f"it ended with SystemExit({error.code!r})") from error
         if len(results) < len(caller.get_hookimpls()):  # pluggy leaves None out
             raise StartProblem(f"plugin {feature!r}: hook {hook} returned None; return an empty one where there is nothing")
         return results
@@ -99,10 +109,24 @@ class Hooks:
         return sorted(caller.name for caller in callers)
 
 
+def _needs_problem(instance: object) -> str | None:
+    """What is wrong with ``requires``, ``uses`` and ``expects``, worded to follow the plugin."""
+    for name in ("requires", "uses"):
+        keys = getattr(instance, name, ())
+        if not isinstance(keys, list | tuple) or not all(isinstance(key, ServiceKey) for key in keys):
+            return f"has {name} = {keys!r}; write a tuple of ServiceKeys, as {name} = (RESOLVER,)"
+    expects = getattr(instance, "expects", {})
+    if isinstance(expects, Mapping) and all(isinstance(one, type) and isinstance(cure, str) for one, cure in expects.items()):
+        return None
+    return f"has expects = {expects!r}; write a dict of cures by contract"
+
+
 def is_planned(hook: str) -> bool:
     """Whether nothing that is shipped reads the hook yet."""
     return (getattr(hookspecs, hook).__doc__ or "").startswith("Planned")
 
 
-def _of(value: object) -> str:
-    return f"a {type(value).__name__}"
+def kind_of(value: object) -> str:
+    """Its type, with an article."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"

@@ -14,7 +14,7 @@ from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import Problem, StartProblem
 from greatseal.api.services import PAGES, PEERS, ServiceKey
 from greatseal.api.store import OPERATION, Operation
 from greatseal.audit import EVENTS, SCHEMA
@@ -30,17 +30,18 @@ from greatseal.kernel import settings, soundness
 from greatseal.kernel.blocking import BlockingPools
 from greatseal.kernel.changes import ChangesHub
 from greatseal.kernel.config import Binder, Bound, Document
+from greatseal.kernel.discovery import merged
 from greatseal.kernel.exposition import Exposition
 from greatseal.kernel.folders import FALLBACK, state_folder
 from greatseal.kernel.health import Health
-from greatseal.kernel.hooks import NAMED, Hooks
+from greatseal.kernel.hooks import NAMED, Hooks, kind_of
 from greatseal.kernel.jobs import Jobs
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.plugin_host import PluginHost
 from greatseal.kernel.registry import POINTS, Registry
-from greatseal.kernel.report import Report
+from greatseal.kernel.report import PluginFailed, Report
 from greatseal.kernel.scripts import ScriptRunner
 from greatseal.kernel.services import start_order
 from greatseal.kernel.strikes import StrikesImpl, forget_expired
@@ -67,7 +68,7 @@ class Kernel:
 
     def __init__(self, document: Document, *, clock: Clock | None = None, serving: bool = True) -> None:
         self._serving = serving
-        self._report = Report()
+        self._report = Report(self.who)
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(plugin="core")
         self.clock: Clock = clock or SystemClock()
         self.hooks = Hooks()
@@ -89,8 +90,12 @@ class Kernel:
     def service(self, key: ServiceKey[Any]) -> object:
         """The service, made at its first use. Raises KeyError when nobody provides it."""
         if key not in self._made:
-            self._made[key] = self._factories[key]()
+            self._made[key] = self._make(key)
         return self._made[key]
+
+    def who(self, feature: str) -> str:
+        """How messages name the plugin of a feature."""
+        return self.plugins[feature].who if feature in self.plugins else f"plugin {feature!r}"
 
     def provides(self, key: ServiceKey[Any]) -> bool:
         """Whether an enabled plugin provides the service."""
@@ -104,29 +109,9 @@ class Kernel:
     def discovery_members(self, document: str) -> dict[str, object]:
         """The members of a discovery document, merged, also inside of ``meta``; keys are joined.
 
-        Raises StartProblem for two owners of one member.
+        Raises StartProblem for two owners of one member, PluginFailed where one cannot say its members.
         """
-        merged: dict[str, object] = {}
-        meta: dict[str, object] = {}
-        owners: dict[str, str] = {}
-        for feature, one in self.discovery:
-            if one.document == document:
-                members = dict(one.members())
-                if document == "jwks":
-                    members["keys"] = [*merged.pop("keys", ()), *members["keys"]]  # type: ignore[misc]  # each is a list
-                shown = members.pop("meta", {})
-                if not isinstance(shown, Mapping):
-                    raise StartProblem(
-                        f"plugin {feature!r}: the {document} document's member 'meta' is no object but {type(shown).__name__}"
-                    )
-                double = [*(merged.keys() & members.keys()), *(f"meta.{name}" for name in meta.keys() & shown.keys())]
-                if double:
-                    both = f"plugin {owners[min(double)]!r} and from plugin {feature!r}"
-                    raise StartProblem(f"the {document} document's member {min(double)!r} comes from {both}; disable one of them")
-                owners |= dict.fromkeys([*members, *(f"meta.{name}" for name in shown)], feature)
-                merged |= members
-                meta |= shown
-        return {**merged, "meta": meta} if meta else merged
+        return merged(self.discovery, document, self.who)
 
     def admin(self) -> settings.Admin | None:
         """The settings of the admin listener, None without the section."""
@@ -146,6 +131,19 @@ class Kernel:
             started_at=self._started_at,
             kek_ids=(self.keys.cluster_key().key_id,) if self.keys is not None else (),
         )
+
+    def _make(self, key: ServiceKey[Any]) -> object:
+        provider = self.who(self._providers[key.name])
+        try:
+            made = self._factories[key]()
+        except (Problem, StartProblem, PluginFailed):
+            raise
+        except Exception as error:
+            raise PluginFailed(f"{provider}: its service {key.name!r} cannot be made: {type(error).__name__}: {error}") from error
+        if lacking := [name for name in key.members() if not (hasattr(type(made), name) or hasattr(made, name))]:
+            kind = kind_of(made)
+            raise PluginFailed(f"{provider}: its service {key.name!r} is {kind} without {', '.join(lacking)}; {key.keeps} has them")
+        return made
 
     def _open_keys(self) -> Keys:
         if self.keys is None:
@@ -268,7 +266,7 @@ class Kernel:
         self._report.add(self._missing_components())
         self.schemas: list[Schema] = [SCHEMA, *(schema for _, schema in self._collect("schemas", with_host=False))]
         self.discovery: list[tuple[str, Discovery]] = self._collect("discovery")
-        self.lifespans: list[Lifespan] = [one for _, one in self._collect("lifespans")]
+        self.lifespans: list[tuple[str, Lifespan]] = self._collect("lifespans")
         sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store, self.clock))
         watch = Job(name="core-clock", every=60, run=lambda: look(self.clock))
         self.all_jobs: list[Job] = [watch, sweep, *(one for _, one in self._collect("jobs"))]

@@ -23,6 +23,12 @@ class Loaded(msgspec.Struct, frozen=True):
     version: str
     factory: Callable[[], object]
 
+    @property
+    def who(self) -> str:
+        """How messages name it; the distribution where the feature does not tell it."""
+        own = self.distribution == f"greatseal-{self.feature}"
+        return f"plugin {self.feature!r}" + ("" if own else f" of {self.distribution} {self.version}")
+
 
 class _Named(NamedExtensionManager[Callable[[], object]]):
     """stevedore keeps a cache of entry points on disk; whoever can write it would choose what is imported. So it is not asked."""
@@ -34,6 +40,12 @@ class _Named(NamedExtensionManager[Callable[[], object]]):
 
     def list_entry_points(self) -> list[EntryPoint]:
         return self._points
+
+    def _load_one_plugin(self, *arguments: Any) -> Any:
+        try:
+            return super()._load_one_plugin(*arguments)
+        except SystemExit as error:  # which would end the process without a word
+            raise ImportError(f"it ended with SystemExit({error.code!r})") from error
 
 
 def installed() -> dict[str, list[EntryPoint]]:

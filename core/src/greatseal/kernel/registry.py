@@ -23,6 +23,7 @@ from greatseal.api.tokens import ClaimsProvider, Grant, GrantCheck, TokenBinding
 from greatseal.api.workload import Selector
 from greatseal.kernel.guard import guard
 from greatseal.kernel.metrics import Metrics
+from greatseal.kernel.shapes import member_problem, trait_problem
 
 T = TypeVar("T")
 
@@ -108,12 +109,19 @@ class Registry:
         if key in self._found[point.contract]:
             return f"{point.hook}: {key!r} comes from plugin {first!r} and from plugin {owner!r}; disable one of them"
         self._found[point.contract][key] = component
+        return self._guard(point, component, key, owner) or self._misfit(point, component, owner)
+
+    def _guard(self, point: Point, component: object, key: str, owner: str) -> str | None:
         if point.seconds is None:
             return None
         name = f"plugin {owner!r}: {point.hook} {key!r}"
         waited = partial(self._waited, point.hook, key)
         options: dict[str, Any] = {"seconds": point.seconds, "failure": point.failure, "named": point.named}
         return guard(component, point.contract, name=name, waited=waited, **options)
+
+    def _misfit(self, point: Point, component: object, owner: str) -> str | None:
+        problem = member_problem(component) if isinstance(component, msgspec.Struct) else trait_problem(component, point.contract)
+        return f"plugin {owner!r}: hook {point.hook} returned {type(component).__name__} {problem}" if problem else None
 
     def _waited(self, hook: str, key: str, outcome: str, seconds: float) -> None:
         self._waits.observe(seconds, hook, key, outcome)

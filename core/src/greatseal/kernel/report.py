@@ -1,17 +1,19 @@
 """One report of all that is wrong. What only follows from something that is in it already is not told."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from greatseal.api.problems import StartProblem
 
+_PLUGIN = re.compile(r"\bplugin '([^']+)'(?! of )")
 _NAMED = re.compile(r"\[+([A-Za-z0-9_-]+)[^\]]*\]+(?: #\d+)? ([A-Za-z0-9_-]+)")
 
 
 class Report:
-    """The problems of one configuration."""
+    """The problems of one configuration. ``who`` tells how a plugin is named by its feature."""
 
-    def __init__(self) -> None:
+    def __init__(self, who: Callable[[str], str]) -> None:
+        self._who = who
         self.problems: list[str] = []
         self._refused: set[tuple[str, str]] = set()
         self._cause: Exception | None = None
@@ -33,10 +35,19 @@ class Report:
         if isinstance(error, StartProblem):
             self.add_of_settings(error.messages)
         elif not self.problems:
-            self.problems.append(f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}")
+            failed = isinstance(error, PluginFailed)
+            self.problems.append(str(error) if failed else f"plugin {feature!r}: hook {hook} failed: {type(error).__name__}: {error}")
             self._cause = error
 
     def settle(self) -> None:
         """Raises StartProblem with everything, if there is anything."""
         if self.problems:
-            raise StartProblem(*self.problems) from self._cause
+            raise StartProblem(*(self.named(one) for one in self.problems)) from self._cause
+
+    def named(self, problem: str) -> str:
+        """The problem with its plugins named as whoever installed them knows them."""
+        return _PLUGIN.sub(lambda found: self._who(found[1]), problem)
+
+
+class PluginFailed(Exception):
+    """Code of a plugin raised in a hook of another one, or of none; says so of the plugin that it is of."""

@@ -11,7 +11,7 @@ import msgspec
 from greatseal.api.declarations import Placement
 from greatseal.api.http import AuthScheme, ClientTrust, ListenerName
 from greatseal.api.keys import KeyStore
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import Problem, StartProblem
 from greatseal.db.database import Rehearsing, open_database
 from greatseal.db.migrate import ensure
 from greatseal.db.sole import Hold, sole
@@ -22,6 +22,7 @@ from greatseal.http.runs import Runs
 from greatseal.http.tls import Tls
 from greatseal.kernel.folders import make_state_folder
 from greatseal.kernel.kernel import Kernel
+from greatseal.kernel.report import PluginFailed
 from greatseal.keys.rotation import NodeKeys, first_cluster_key
 
 STOP_SECONDS = 10.0
@@ -84,12 +85,21 @@ async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]
         await stack.enter_async_context(with_store(kernel, beside=beside))
         await kernel.blocked_keys.load()
         kernel.keys = await _keys(kernel, beside=beside)
-        for lifespan in kernel.lifespans:
+        for feature, lifespan in kernel.lifespans:
             if beside and lifespan.placement is not Placement.WORKER:
                 continue  # the process that serves has it
-            await stack.enter_async_context(lifespan.open())
+            try:
+                await stack.enter_async_context(lifespan.open())
+            except (Problem, StartProblem):
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                raise StartProblem(f"{kernel.who(feature)}: the lifespan {lifespan.name!r} cannot be opened: {why}") from error
         for document in {one.document for _, one in kernel.discovery}:
-            kernel.discovery_members(document)
+            try:
+                kernel.discovery_members(document)
+            except PluginFailed as failed:
+                raise StartProblem(str(failed)) from failed
         yield
 
 

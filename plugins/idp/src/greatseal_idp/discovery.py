@@ -22,6 +22,21 @@ WELL_KNOWN: Mapping[str, Document] = {
     "/.well-known/openid-configuration": "openid",
     "/.well-known/oauth-authorization-server": "oauth",
 }
+_COMMON = (
+    "issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "revocation_endpoint", "introspection_endpoint",
+    "pushed_authorization_request_endpoint", "require_pushed_authorization_requests", "scopes_supported", "response_types_supported",
+    "response_modes_supported", "grant_types_supported", "token_endpoint_auth_methods_supported",
+    "revocation_endpoint_auth_methods_supported", "introspection_signing_alg_values_supported",
+    "introspection_endpoint_auth_methods_supported", "code_challenge_methods_supported", "authorization_response_iss_parameter_supported",
+)  # fmt: skip
+_OPENID = (
+    "userinfo_endpoint", "end_session_endpoint", "backchannel_logout_supported", "backchannel_logout_session_supported",
+    "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported",
+    "claim_types_supported", "claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
+    "prompt_values_supported",
+)  # fmt: skip
+MEMBERS: Mapping[Document, Mapping[str, object]] = {"oauth": dict.fromkeys(_COMMON), "openid": dict.fromkeys(_COMMON + _OPENID)}
+"""The members that are this plugin's: declared, so that a start refuses a second owner, and filled in when a document is built."""
 METADATA_SECONDS = 3600
 JWKS_SECONDS = 300
 
@@ -90,7 +105,8 @@ class DiscoveryDocuments:
 
     async def members(self, document: Document) -> dict[str, Any]:
         """The members of a document as they are now; one without a value is left out."""
-        members = {**await self._common(), **(await self._openid() if document == "openid" else {}), **self._host.discovery(document)}
+        own = {**await self._common(), **(await self._openid() if document == "openid" else {})}
+        members = {**self._host.discovery(document), **own}
         algorithms = members.get("token_endpoint_auth_signing_alg_values_supported")
         for endpoint in ("revocation", "introspection"):  # RFC 8414 s2: they authenticate clients as the token endpoint does
             members.setdefault(f"{endpoint}_endpoint_auth_signing_alg_values_supported", algorithms)

@@ -262,5 +262,12 @@ def problems(host: Host, found: Sequence[Found], reserved: frozenset[str]) -> li
         brought = [f"prompt {prompt!r}" for prompt in one.prompts] + [f"response mode {mode!r}" for mode in one.response_modes]
         brought += [f"claim {name!r} of access tokens" for name in sorted(one.claims & reserved)]
         brought += [f"parameter {one.opens!r}"] if one.opens is not None else []
+        wrong += [f"{me} declares {what} and has no {phase} of its own; write it" for what, phase in _unkept(one)]
         wrong += [twice(f"the {what}", owned[what], me) for what in brought if owned.setdefault(what, me) != me]
     return wrong
+
+
+def _unkept(one: Found) -> list[tuple[str, str]]:
+    """What an extension declares without the phase that does it, with the phase."""
+    declared = [("opens", "open", one.opens is not None), ("response_modes", "answer", bool(one.response_modes))]
+    return [(what, phase) for what, phase, there in declared if there and getattr(type(one), phase) is getattr(Extension, phase)]

@@ -8,7 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.directory import Directory
-from greatseal.api.http import AuthScheme, Route
+from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.identity import Authenticator, LoginOptions
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, PAGES, RESOLVER, TOKENS, ServiceKey
@@ -20,6 +20,7 @@ from greatseal_idp.authorize import events as authorize
 from greatseal_idp.claims import OWN
 from greatseal_idp.clients import fields
 from greatseal_idp.clients.health import ClientHealth
+from greatseal_idp.discovery import MEMBERS
 from greatseal_idp.pages.return_to import ACCOUNT
 from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
@@ -119,6 +120,10 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return self.assembly(host).routes()
+
+    @hookimpl
+    def discovery(self) -> Sequence[Discovery]:
+        return [Discovery("oauth", lambda: MEMBERS["oauth"]), Discovery("openid", lambda: MEMBERS["openid"])]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
