@@ -247,7 +247,9 @@ async def test_s121_ca_114_ca_195_ca_196_ca_250_ca_251_what_cannot_be_trusted_ch
     right = post.reply(client, "ada@example.org", challenge["token"], dkim_status="fail")
     body = json.dumps(right).encode()
     mac = hmac.digest(SECRET.encode(), body, sha256).hex()
-    id = unanswered.json["authorizations"][0].rpartition("/")[2]
+    authorization = unanswered.json["authorizations"][0].rpartition("/")[2]
+    of_it = select(tables.challenge.c.id).where(tables.challenge.c.authorization_id == authorization)
+    (unsent,) = await post.site.service.host("acme").db.read(lambda tx: [row.id for row in tx.all(of_it)])
     for told, signature, secret in [
         (body, "", SECRET),
         (body, mac, SECRET),
@@ -266,7 +268,7 @@ async def test_s121_ca_114_ca_195_ca_196_ca_250_ca_251_what_cannot_be_trusted_ch
         (json.dumps(right | {"in_reply_to": "<nobody@ca.example>"}).encode(), None, SECRET),
         (json.dumps(right | {"in_reply_to": right["in_reply_to"].upper()}).encode(), None, SECRET),
         (json.dumps(right | {"in_reply_to": right["in_reply_to"].strip("<>")}).encode(), None, SECRET),
-        (json.dumps(right | {"in_reply_to": f"<{id}@ca.example>"}).encode(), None, SECRET),
+        (json.dumps(right | {"in_reply_to": f"<{unsent}@ca.example>"}).encode(), None, SECRET),
     ]:
         answer = await post.tell(told, signature=signature, secret=secret)
 

@@ -68,6 +68,14 @@ async def test_a_store_that_gives_another_key_is_a_mistake(signer, changes, expe
         await stores.find("memory", "x", purpose="test")
 
 
+async def test_a_sound_key_is_taken(signer):
+    stores = stores_with(signer)
+
+    made = await stores.make("memory", "test", "ec:P-256")
+
+    assert made.info == (await stores.find("memory", "x", purpose="test")).info == signer.info
+
+
 async def test_a_store_that_calls_its_key_by_another_type_is_a_mistake(signer):
     stores = stores_with(signer, info=msgspec.structs.replace(signer.info, algorithm="ed25519"))
 

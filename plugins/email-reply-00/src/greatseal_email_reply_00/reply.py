@@ -44,9 +44,8 @@ def wrong_with(reply: MailReply, address: str, key_authorization: str) -> str:
 
 def response_in(body: str) -> bytes:
     """What stands between the markers, decoded; mail programs may have wrapped it. Raises ValueError, worded to follow "the reply"."""
-    _, begun, rest = body.partition(BEGIN)
-    text, ended, _ = rest.partition(END)
-    if not begun or not ended:
+    text, ended, _ = body.partition(BEGIN)[2].partition(END)
+    if not ended:
         raise ValueError(f"has no text between {BEGIN} and {END}")
     if not text.isascii():
         raise ValueError("has a response with characters beyond ASCII")

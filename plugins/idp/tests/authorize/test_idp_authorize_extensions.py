@@ -498,6 +498,7 @@ async def test_an_envelope_that_is_broken_is_told_to_a_proven_address_alone(read
 
     assert told["error"] == "invalid_request"
     assert (await app.ask(app.cookie, request="broken", redirect_uri=None)).shown
+    assert (await app.ask(app.cookie, request="broken", redirect_uri=None, scope="profile")).shown, "whose only address could do"
     assert (await app.ask(app.cookie, request="broken", redirect_uri="https://other.example/")).shown
 
 
