@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -79,6 +79,27 @@ class Key:
         return raw(self.private.sign(message, ec.ECDSA(hashes.SHA256())))
 
 
+class PostQuantumKey(Key):
+    """An account key of ML-DSA (RFC 9964); ``alg`` says of which strength."""
+
+    def __init__(self, alg: str) -> None:
+        made = {"ML-DSA-44": mldsa.MLDSA44PrivateKey, "ML-DSA-65": mldsa.MLDSA65PrivateKey, "ML-DSA-87": mldsa.MLDSA87PrivateKey}
+        self.alg = alg
+        self.secret = made[alg].generate()
+        self.jwk = {"kty": "AKP", "alg": alg, "pub": b64url(self.secret.public_key().public_bytes_raw())}
+        self.thumbprint = b64url(sha256(compact(self.jwk)).digest())
+
+    def sign(self, message: bytes) -> bytes:
+        return self.secret.sign(message)
+
+
+def signed_by(key: Key, protected: Mapping[str, Any], payload: object) -> dict[str, str]:
+    """A flattened JWS; ``payload`` None is the empty one, bytes go as they are."""
+    head = b64url(compact(protected))
+    body = b64url(payload if isinstance(payload, bytes) else b"" if payload is None else compact(payload))
+    return {"protected": head, "payload": body, "signature": b64url(key.sign(f"{head}.{body}".encode()))}
+
+
 class Responder(dict[str, str]):
     """Key authorizations by token, served on loopback at /.well-known/acme-challenge/; ``asked`` counts the probes of a token."""
 
@@ -135,10 +156,7 @@ class AcmeClient:
 
     def signed(self, protected: Mapping[str, Any], payload: object) -> dict[str, str]:
         """A flattened JWS; ``payload`` None is POST-as-GET, bytes go as they are."""
-        head = b64url(compact(protected))
-        raw = payload if isinstance(payload, bytes) else b"" if payload is None else compact(payload)
-        body = b64url(raw)
-        return {"protected": head, "payload": body, "signature": b64url(self.key.sign(f"{head}.{body}".encode()))}
+        return signed_by(self.key, protected, payload)
 
     async def header(self, url: str, /, **changes: Any) -> dict[str, Any]:
         """The protected header for ``url``; a change to None takes the member out."""
@@ -165,6 +183,17 @@ class AcmeClient:
         answer = await self.post(self.directory["newAccount"], {"termsOfServiceAgreed": True, **members}, kid=None, jwk=self.key.jwk)
         if answer.status in {200, 201}:
             self.kid = answer.location
+        return answer
+
+    async def change_key(self, new: Key, /, *, inner: Mapping[str, Any] = {}, **members: Any) -> Answer:
+        """Put the account under another key; ``inner`` changes the inner header, ``members`` the inner payload. A None takes one out."""
+        url = self.directory["keyChange"]
+        header = {"alg": new.alg, "jwk": new.jwk, "url": url, **inner}
+        asked = {"account": self.kid, "oldKey": self.key.jwk, **members}
+        inside = signed_by(new, *({name: value for name, value in whole.items() if value is not None} for whole in (header, asked)))
+        answer = await self.post(url, inside)
+        if answer.status == 200:
+            self.key = new
         return answer
 
     async def order(self, *names: str | dict[str, str], **members: Any) -> Answer:

@@ -21,6 +21,7 @@ async def test_the_directory_names_what_exists_and_no_more(site):
         "newNonce": f"{site.url}/acme/new-nonce",
         "newAccount": f"{site.url}/acme/new-account",
         "newOrder": f"{site.url}/acme/new-order",
+        "keyChange": f"{site.url}/acme/key-change",
     }
     assert directory["meta"] == {"website": "https://ca.example/", "externalAccountRequired": False}
     assert len(directory.keys() - urls.keys() - {"meta"}) == 1  # the member that clients must ignore

@@ -18,7 +18,6 @@ from greatseal.api.acme import (
     InvalidContact,
     Unauthorized,
     UnsupportedContact,
-    UserActionRequired,
 )
 from greatseal.api.audit import AuditEvent
 from greatseal.api.keys import BlockedKey
@@ -33,6 +32,7 @@ from greatseal_acme import tables as t
 from greatseal_acme.protocol.objects import decode, encode
 from greatseal_acme.protocol.urls import Urls, is_id
 from greatseal_acme.settings import AcmeServer
+from greatseal_acme.terms import Terms
 
 MAX_CONTACTS = 10
 _ADDR_SPEC = re.compile(r"[^\s@,;<>()\[\]\\\"?]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -44,7 +44,8 @@ BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbpr
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """An account as this plugin keeps it in memory, with its key ready to verify and the name under which it would be blocked.
 
-    ``key`` is the reason as text where a key of before is accepted no more.
+    ``key`` is the reason as text where a key of before is accepted no more. ``terms_agreed`` is about the terms as they are now,
+    ``terms_url`` is where those were that it agreed to last.
     """
 
     view: AccountView
@@ -53,11 +54,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     spki_sha256: str
     contact: tuple[str, ...]
     terms_agreed: bool
+    terms_url: str | None
     binding: Mapping[str, Any]
+    created_at: int
 
     def members(self) -> dict[str, object]:
         """The account object."""
-        shown: dict[str, object] = {"status": self.view.status, "contact": self.contact}
+        shown: dict[str, object] = {"status": self.view.status, "contact": self.contact, "orders": f"{self.view.url}/orders"}
         if self.terms_agreed:
             shown["termsOfServiceAgreed"] = True
         return {**shown, **self.binding}
@@ -71,11 +74,12 @@ class NewAccount(msgspec.Struct, frozen=True, rename="camel"):
     only_return_existing: bool = False
 
 
-class AccountUpdate(msgspec.Struct, frozen=True):
+class AccountUpdate(msgspec.Struct, frozen=True, rename="camel"):
     """The payload of a POST to the account URL."""
 
     contact: tuple[str, ...] | None = None
     status: str | None = None
+    terms_of_service_agreed: bool = False
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +111,7 @@ class Accounts:
     def __init__(self, host: Host, urls: Urls) -> None:
         self._host = host
         self._urls = urls
-        self._terms = host.settings(AcmeServer).terms_of_service_url
+        self.terms = Terms(host.settings(AcmeServer).terms_of_service_url)
         self._cache = host.changes.cache("acme_account", self.load)
         self.get = self._cache.get
         """The account of an id with its key, if there is one, from the cache."""
@@ -127,7 +131,7 @@ class Accounts:
     def load(self, tx: Tx, id: str) -> Account | None:
         """The account as it is stored."""
         row = tx.one(BY_ID, id=id)
-        return self._of(row) if row else None
+        return self.of(row) if row else None
 
     async def ask(self, payload: Mapping[str, object], key: PublicKey) -> tuple[Account, bool]:
         """newAccount: the account of this key, and whether it was made now."""
@@ -135,15 +139,13 @@ class Accounts:
         jwk, name = jwk_of(key), spki_sha256(key)
         if blocked := await self._host.blocked_keys.find(name):
             raise refused(blocked)
-        existing = await self._host.db.read(self._by_key, thumbprint(jwk))
+        existing = await self._host.db.read(self.by_key, thumbprint(jwk))
         if existing is None and asked.only_return_existing:
             raise AccountDoesNotExist("no account has this key")
         if existing is not None:
             return _usable(existing), False
         check_contacts(asked.contact)
-        if self._terms and not asked.terms_of_service_agreed:
-            link = {"Link": f'<{self._terms}>;rel="terms-of-service"'}
-            raise UserActionRequired("the terms of service must be agreed to", headers=link, members={"instance": self._terms})
+        self.terms.require(asked.terms_of_service_agreed, "send termsOfServiceAgreed: true")
         creation = Creation(
             id=self._host.handles.new_id(),
             url=self._urls.new_account,
@@ -160,18 +162,24 @@ class Accounts:
         return _usable(account), created.made
 
     async def change(self, account: Account, asked: AccountUpdate) -> Account:
-        """Update contacts or deactivate (RFC 8555 s7.3.2, s7.3.6)."""
+        """Update contacts, agree to the terms of service, or deactivate (RFC 8555 s7.3.2, s7.3.3, s7.3.6)."""
         if asked.status not in {None, "valid", "deactivated"}:
             raise BadRequest("status can only be set to deactivated")
         if asked.contact is not None:
             check_contacts(asked.contact)
-        if asked.contact is None and asked.status in {None, "valid"}:
+        agrees = asked.terms_of_service_agreed and not account.terms_agreed
+        if asked.contact is None and asked.status in {None, "valid"} and not agrees:
             return account
         return await self._host.db.write(self._change, account.view.id, asked)
 
-    def _by_key(self, tx: Tx, thumbprint: str) -> Account | None:
+    def check_terms(self, account: Account) -> None:
+        """Before an order: raises UserActionRequired for an account that did not agree to the terms as they are now."""
+        self.terms.require(account.terms_agreed)
+
+    def by_key(self, tx: Tx, thumbprint: str) -> Account | None:
+        """The account that has the key."""
         row = tx.one(BY_THUMBPRINT, thumbprint=thumbprint)
-        return self._of(row) if row else None
+        return self.of(row) if row else None
 
     def _owner(self, creation: Creation) -> str:
         """The node that alone may consume what a binding carries, else this one."""
@@ -181,7 +189,7 @@ class Accounts:
         return self._host.node_id
 
     def _create_here(self, tx: Tx, creation: Creation) -> Created:
-        if existing := self._by_key(tx, creation.thumbprint):
+        if existing := self.by_key(tx, creation.thumbprint):
             return Created(id=existing.view.id, made=False)
         if blocked := self._host.blocked_keys.find_in(tx, creation.spki_sha256):
             raise Refuse(refused(blocked))
@@ -196,6 +204,7 @@ class Accounts:
             jwk=encode(creation.jwk),
             contact=encode(creation.asked.contact),
             terms_agreed=int(creation.asked.terms_of_service_agreed),
+            terms_url=self.terms.url if creation.asked.terms_of_service_agreed else None,
             binding=encode({member: one.echo for member, one in bound.items()}) if bound else None,
             profile_grants=None if grants is None else encode(grants),
             kerberos_principal=principal,
@@ -216,23 +225,32 @@ class Accounts:
         return bound
 
     def _change(self, tx: Tx, id: str, asked: AccountUpdate) -> Account:
-        if self._stored(tx, id).view.status != "valid":
-            raise Refuse(Unauthorized("the account was deactivated"))
+        account = self.stored(tx, id)
+        if account.view.status != "valid":
+            raise Refuse(Unauthorized(f"the account is {account.view.status}"))
         fields: dict[str, object] = {}
         if asked.contact is not None:
             fields["contact"] = encode(asked.contact)
+        if asked.terms_of_service_agreed and not account.terms_agreed:
+            fields |= {"terms_agreed": 1, "terms_url": self.terms.url}
+            tx.audit(_event("account.agree", id, self.terms.url))
         if asked.status == "deactivated":
             fields["status"] = "deactivated"
-        tx.put(t.ACCOUNT, id, **fields)
-        tx.audit(_event("account.deactivate" if asked.status == "deactivated" else "account.update", id, None))
-        return self._stored(tx, id)
+        if fields:
+            tx.put(t.ACCOUNT, id, **fields)
+        if asked.status == "deactivated":
+            tx.audit(_event("account.deactivate", id, None))
+        elif asked.contact is not None:
+            tx.audit(_event("account.update", id, None))
+        return self.stored(tx, id)
 
-    def _stored(self, tx: Tx, id: str) -> Account:
+    def stored(self, tx: Tx, id: str) -> Account:
+        """The account of an id that exists."""
         account = self.load(tx, id)
         assert account is not None  # accounts are never deleted
         return account
 
-    def _of(self, row: Row) -> Account:
+    def of(self, row: Row) -> Account:
         jwk = decode(row.jwk)
         key = _key(jwk)
         grants = decode(row.profile_grants)
@@ -251,8 +269,10 @@ class Accounts:
             key=key,
             spki_sha256="" if isinstance(key, str) else spki_sha256(key),
             contact=tuple(decode(row.contact)),
-            terms_agreed=bool(row.terms_agreed),
+            terms_agreed=bool(row.terms_agreed) and self.terms.are_those(row.terms_url),
+            terms_url=row.terms_url,
             binding=decode(row.binding) or {},
+            created_at=row.created_at,
         )
 
 

@@ -55,7 +55,11 @@ class Plugin:
         return [
             EventType("account.create", "ca", "An ACME account was made."),
             EventType("account.update", "ca", "The contacts of an ACME account changed."),
-            EventType("account.deactivate", "ca", "An ACME account was deactivated by its holder."),
+            EventType("account.agree", "ca", "An ACME account agreed to terms of service; detail is their URL."),
+            EventType("account.key-change", "ca", "An ACME account got a new key; detail has the thumbprints of both."),
+            EventType("account.deactivate", "ca", "An ACME account was deactivated: by an operator, the principal, or else by its holder."),
+            EventType("account.revoke", "ca", "An operator, the principal, revoked an ACME account for good."),
+            EventType("account.grants", "ca", "An operator, the principal, set the profile grants of an ACME account; detail lists them."),
             EventType("authorization.deactivate", "ca", "An authorization was given up by its account."),
             EventType("challenge.valid", "ca", "A validation proved an identifier."),
             EventType("challenge.invalid", "ca", "A validation failed."),
@@ -81,7 +85,7 @@ class Plugin:
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        return Handlers(host, self.acme(host)).routes()
+        return [*Handlers(host, self.acme(host)).routes(), *self.acme(host).admin.routes()]
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:

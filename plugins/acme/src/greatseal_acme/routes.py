@@ -3,6 +3,7 @@
 from typing import Any
 
 from greatseal.api.http import Call, Jws, Owner, Reply, Route
+from greatseal.api.lists import next_link, page_of
 from greatseal.api.nodes import owner_of_path
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
@@ -38,6 +39,8 @@ class Handlers:
             _post("/acme/new-nonce", self.new_nonce_as_get, summary="A fresh nonce by POST-as-GET."),
             _post("/acme/new-account", self.new_account, Jws("jwk"), summary="Make or find the account of a key (s7.3)."),
             _post("/acme/account/{id}", self.account, summary="Read, update or deactivate the account (s7.3.2, s7.3.6)."),
+            _post("/acme/account/{id}/orders", self.account_orders, summary="The orders of the account, by pages (s7.1.2.1)."),
+            _post("/acme/key-change", self.key_change, summary="Put the account under a new key (s7.3.5)."),
             _post("/acme/new-order", self.new_order, summary="Order a certificate (s7.4)."),
             _post("/acme/order/{id}", self.order, summary="Read an order (s7.1.3).", owner=by_id),
             _post("/acme/order/{id}/finalize", self.finalize, summary="Finalize a ready order with a CSR (s7.4).", owner=by_id),
@@ -75,9 +78,7 @@ class Handlers:
     async def new_account(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
         account, made = await self._acme.accounts.ask(await call.body(dict[str, Any]), caller.key)
-        answer = self._account_reply(account, status=201 if made else 200)
-        terms = self._acme.terms_of_service_url
-        return answer.with_headers(("Link", f'<{terms}>;rel="terms-of-service"')) if terms else answer
+        return self._account_reply(account, status=201 if made else 200).with_headers(*self._acme.accounts.terms.links)
 
     async def account(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
@@ -87,8 +88,23 @@ class Handlers:
             return self._account_reply(caller.account)
         return self._account_reply(await self._acme.accounts.change(caller.account, await call.body(AccountUpdate)))
 
+    async def account_orders(self, call: Call) -> Reply:
+        caller = reading(call)
+        if call.path["id"] != caller.view.id:
+            raise not_found()
+        page = page_of(call)
+        found = await self._acme.order_list.page(caller.view, page)
+        answer = reply({"orders": [self._urls.order(id) for id in found.orders]})
+        if found.next is None:
+            return answer
+        return answer.with_headers(next_link(call, self._host.base_url, limit=str(page.limit), after=found.next))
+
+    async def key_change(self, call: Call) -> Reply:
+        return self._account_reply(await self._acme.key_changes.change(call.caller_as(AccountCaller), call.url))
+
     async def new_order(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
+        self._acme.accounts.check_terms(caller.account)
         return self._order_reply(await self._acme.orders.make(await call.body(NewOrder), caller.view), status=201)
 
     async def order(self, call: Call) -> Reply:

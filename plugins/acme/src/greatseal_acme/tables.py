@@ -17,6 +17,7 @@ account = table(
     Column("jwk", Document, nullable=False),
     Column("contact", Document, nullable=False),
     Column("terms_agreed", Flag, nullable=False),
+    Column("terms_url", Text),  # where the terms were that it agreed to last
     Column("binding", Document),  # {member: echo} of the verified AccountBinding
     Column("profile_grants", Document),
     Column("kerberos_principal", Text),
@@ -50,6 +51,7 @@ Index(
 OPEN = text("status IN ('pending', 'ready', 'processing')")
 """Of an order that its account may still finish, unless its time is over."""
 Index("acme_order_open", order.c.account_id, order.c.expires_at, sqlite_where=OPEN, postgresql_where=OPEN)
+Index("acme_order_of", order.c.account_id, order.c.id)
 
 authorization = table(
     "acme_authorization",
@@ -62,6 +64,16 @@ authorization = table(
     Column("wildcard", Flag, nullable=False),
     Column("status", Text, nullable=False),
     Column("expires_at", Moment, nullable=False),
+)
+HELD = text("status IN ('pending', 'valid')")
+"""Of an authorization that its account may still use, unless its time is over."""
+Index(
+    "acme_authorization_held",
+    authorization.c.account_id,
+    authorization.c.identifier_type,
+    authorization.c.identifier_value,
+    sqlite_where=HELD,
+    postgresql_where=HELD,
 )
 
 order_authorization = table(
@@ -98,4 +110,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0002")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0003")

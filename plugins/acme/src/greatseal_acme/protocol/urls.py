@@ -15,6 +15,7 @@ class Urls:
         self.new_nonce = f"{self.root}/new-nonce"
         self.new_account = f"{self.root}/new-account"
         self.new_order = f"{self.root}/new-order"
+        self.key_change = f"{self.root}/key-change"
         self.index_link = ("Link", f'<{self.directory}>;rel="index"')
         self._accounts = f"{self.root}/account/"
 

@@ -1,0 +1,209 @@
+"""Accounts and orders for the operators of the CA, on the admin listener."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select, select
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.http import AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
+from greatseal.api.lists import filter_of, listed, page_of
+from greatseal.api.moments import seconds
+from greatseal.api.problems import BadRequest, Forbidden, NotFound
+from greatseal.api.store import Refuse, Row, Tx, scan
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_acme import endings
+from greatseal_acme import tables as t
+from greatseal_acme.accounts import Account, Accounts
+from greatseal_acme.endings import unknown
+from greatseal_acme.order_list import FIRST, OrderList, OrderQuery
+from greatseal_acme.orders import Order, read_order
+from greatseal_acme.protocol.objects import decode
+from greatseal_acme.protocol.urls import is_id
+
+ADMINISTRATOR = ("administrator",)
+OPERATIONS = ("administrator", "ca_operations")
+ALL = ("administrator", "ca_operations", "ca_ra", "auditor")
+MOST_GRANTS = 1000
+LONGEST_GRANT = 255
+
+
+class Grants(msgspec.Struct, frozen=True):
+    """The body of PUT profile-grants."""
+
+    profile_grants: tuple[str, ...] | None
+
+
+class AccountsAdmin:
+    """/admin/accounts, /admin/account/{id} and /admin/orders."""
+
+    def __init__(self, host: Host, accounts: Accounts, orders: OrderList) -> None:
+        self._host = host
+        self._accounts = accounts
+        self._orders = orders
+
+    def routes(self) -> list[Route]:
+        """None where no plugin knows operators."""
+        if Operator.__name__ not in self._host.components(AuthScheme):
+            return []
+        account = "/admin/account/{id}"
+        grants = f"{account}/profile-grants"
+        return [
+            _route("GET", "/admin/accounts", self.listed, ALL, "ACME accounts, newest first"),
+            _route("GET", account, self.show, ALL, "One ACME account"),
+            _route("POST", f"{account}/deactivate", self.deactivate, ADMINISTRATOR, "Deactivate an account, as its holder can"),
+            _route("POST", f"{account}/revoke", self.revoke, ADMINISTRATOR, "Revoke an account for good, with its orders"),
+            _route("GET", grants, self.show_grants, ALL, "The profile grants of an account"),
+            _route("PUT", grants, self.set_grants, OPERATIONS, "Set the profile grants of an account"),
+            _route("DELETE", grants, self.delete_grants, ADMINISTRATOR, "Take the profile grants of an account away"),
+            _route("GET", "/admin/orders", self.orders, ALL, "Orders, newest first"),
+            _route("GET", "/admin/orders/{id}", self.order, ALL, "One order"),
+        ]
+
+    async def listed(self, call: Call) -> Reply:
+        _ca_of(call)
+        page, status = page_of(call), filter_of(call, "status")
+        found = await self._host.db.read(self._listed, page.after or FIRST, page.wanted, status)
+        return listed(call, self._host.base_url, page, found, key=lambda one: one.view.id, shown=shown_account)
+
+    async def show(self, call: Call) -> Reply:
+        return Reply.json(shown_account(await self._found(call)))
+
+    async def deactivate(self, call: Call) -> Reply:
+        await self._host.db.write(endings.deactivate, _id_of(call), call.caller.subject)
+        return Reply.json(shown_account(await self._found(call)))
+
+    async def revoke(self, call: Call) -> Reply:
+        await self._host.db.write(endings.revoke, _id_of(call), call.caller.subject)
+        return Reply.json(shown_account(await self._found(call)))
+
+    async def show_grants(self, call: Call) -> Reply:
+        return Reply.json({"profile_grants": (await self._found(call)).view.profile_grants})
+
+    async def set_grants(self, call: Call) -> Reply:
+        grants = (await call.body(Grants)).profile_grants or None
+        if grants and (len(grants) > MOST_GRANTS or not all(0 < len(one) <= LONGEST_GRANT and one.isprintable() for one in grants)):
+            raise BadRequest(f"profile_grants: expected null, or at most {MOST_GRANTS} ids of profiles")
+        return await self._grant(call, grants)
+
+    async def delete_grants(self, call: Call) -> Reply:
+        return await self._grant(call, None)
+
+    async def orders(self, call: Call) -> Reply:
+        ca_id = _ca_of(call)
+        page = page_of(call)
+        query = OrderQuery(
+            limit=page.wanted,
+            before=page.after or FIRST,
+            account_id=filter_of(call, "account_id"),
+            ca_id=ca_id or filter_of(call, "ca_id"),
+            status=filter_of(call, "status"),
+        )
+        found = await self._orders.found(query)
+        return listed(call, self._host.base_url, page, found, key=lambda one: str(one.id), shown=_shown_row)
+
+    async def order(self, call: Call) -> Reply:
+        ca_id = _ca_of(call)
+        order = await self._host.db.read(read_order, call.path["id"]) if is_id(call.path["id"]) else None
+        if order is None or ca_id not in {None, order.ca_id}:
+            raise NotFound("there is no such order")
+        return Reply.json(_shown_order(order))
+
+    async def _found(self, call: Call) -> Account:
+        _ca_of(call)
+        account = await self._accounts.get(_id_of(call))
+        if account is None:
+            raise unknown()
+        return account
+
+    async def _grant(self, call: Call, grants: tuple[str, ...] | None) -> Reply:
+        await self._host.db.write(self._set_grants, _id_of(call), grants, call.caller.subject)
+        return Reply.empty()
+
+    def _set_grants(self, tx: Tx, id: str, grants: tuple[str, ...] | None, by: str) -> None:
+        if not self._accounts.grant(tx, id, grants):
+            raise Refuse(NotFound("there is no account of this id that is valid"))
+        detail = "none" if grants is None else ", ".join(grants)
+        tx.audit(AuditEvent(event_type="account.grants", service="ca", sub=id, principal=by, detail=detail))
+
+    @scan
+    def _listed(self, tx: Tx, before: str, most: int, status: str | None) -> list[Account]:
+        given = {} if status is None else {"status": status}
+        return [self._accounts.of(row) for row in tx.all(_listing(tuple(given)), before=before, most=most, **given)]
+
+
+def shown_account(account: Account) -> dict[str, Any]:
+    """An account as operators see it."""
+    view = account.view
+    return {
+        "id": view.id,
+        "url": view.url,
+        "status": view.status,
+        "contact": account.contact,
+        "jwk_thumbprint": view.thumbprint,
+        "profile_grants": view.profile_grants,
+        "kerberos_principal": view.kerberos_principal,
+        "bindings": sorted(account.binding),
+        "terms_of_service_agreed": account.terms_agreed,
+        "terms_of_service_url": account.terms_url,
+        "created": seconds(account.created_at),
+    }
+
+
+def _shown_row(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "account_id": row.account_id,
+        "ca_id": row.ca_id,
+        "profile": row.profile,
+        "status": row.status_now,
+        "identifiers": [{"type": type, "value": value} for type, value in decode(row.identifiers)],
+        "certificate_id": row.certificate_id,
+        "created": seconds(row.created_at),
+        "expires": seconds(row.expires_at),
+    }
+
+
+def _shown_order(order: Order) -> dict[str, Any]:
+    return {
+        "id": order.id,
+        "account_id": order.account_id,
+        "ca_id": order.ca_id,
+        "profile": order.profile,
+        "status": order.status,
+        "identifiers": [{"type": one.type, "value": one.value} for one in order.identifiers],
+        "certificate_id": order.certificate_id,
+        "expires": seconds(order.expires_at),
+        "not_before": order.not_before and seconds(order.not_before),
+        "not_after": order.not_after and seconds(order.not_after),
+        "authorizations": order.authorizations,
+        "error": order.error,
+    }
+
+
+def _ca_of(call: Call) -> str | None:
+    """The CA that the operator is for, None for all. Raises Forbidden where the role is for one and there is none."""
+    operator = call.caller_as(OperatorCaller)
+    if operator.role == "ca_ra" and operator.ca_id is None:
+        raise Forbidden("an operator of the role ca_ra must be assigned to a CA")
+    return operator.ca_id
+
+
+def _id_of(call: Call) -> str:
+    id = call.path["id"]
+    if not is_id(id):
+        raise unknown()
+    return id
+
+
+@cache
+def _listing(filters: Sequence[str]) -> Select[Any]:
+    conditions = (t.account.c[name] == param(name) for name in filters)
+    return select(t.account).where(t.account.c.id < param("before"), *conditions).order_by(t.account.c.id.desc()).limit(param("most"))
+
+
+def _route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
+    return Route(method, path, handler, style="acme-admin", auth=Operator(roles), listener="admin", summary=summary)
