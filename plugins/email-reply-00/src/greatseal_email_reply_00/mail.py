@@ -52,7 +52,7 @@ class Post:
 
     async def send(self, mail: Mail, address: str, token: str) -> None:
         """Run the program. Raises RateLimited, and Unreachable when the program did not end with 0 in time."""
-        if (wait := self._host.limits.hit("email-reply-00", address, MAILS, MAILS_SECONDS)) is not None:
+        if (wait := self._host.limits.hit("email-reply-00", _mailbox(address), MAILS, MAILS_SECONDS)) is not None:
             raise RateLimited(f"{address} had {MAILS} challenge mails within an hour; try again in {wait} seconds")
         async with self._room:
             try:
@@ -74,6 +74,12 @@ class Post:
             "ACME_AUTO_SUBMITTED": "auto-generated; type=acme",
             "ACME_TOKEN_PART2": token,
         }
+
+
+def _mailbox(address: str) -> str:
+    """One text for what most mail servers put into one mailbox: the local part in any case and with any tag after a plus."""
+    local, _, domain = address.lower().rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"
 
 
 def _unsent(address: str, cause: str) -> Unreachable:
