@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import aiohttp
 import pytest
@@ -43,6 +43,24 @@ async def guess(desk: Desk, name: str, headers: Mapping[str, str]) -> int:
     answer = await desk.ask("POST", "/api/auth/login", json={"username": name, "password": "wrong"}, headers=headers)
     assert answer.status in {401, 429}
     return answer.status
+
+
+async def test_a_name_that_takes_seconds_to_normalise_is_refused_before(start):
+    desk = await start()
+    longest, longer = "\u0301" * 512, "\u0301" * 513
+    page = await desk.get("/ui/auth/login", headers=BROWSER)
+    (cookie,) = (one.partition(";")[0] for one in page.cookies)
+
+    async def status(name: str) -> tuple[int, ...]:
+        typed = {"username": name, "password": "wrong"}
+        return (
+            (await desk.login(**typed)).status,
+            (await desk.post("/login", cookie=cookie, data={**hidden_fields(page), **typed})).status,
+            (await desk.get(f"/api/auth/federated-hint?{urlencode({'username': name})}")).status,
+        )
+
+    assert await status(longest) == (401, 401, 200)
+    assert await status(longer) == (400, 400, 400)
 
 
 # ---- B22

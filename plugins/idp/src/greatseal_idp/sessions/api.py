@@ -29,7 +29,7 @@ from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.rbac import Roles
-from greatseal_idp.sessions.login import WRONG, LoginImpl
+from greatseal_idp.sessions.login import WRONG, LoginImpl, bounded
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
 from greatseal_idp.settings import WebUi
@@ -149,6 +149,7 @@ class SessionApi:
         if username is None:
             raise BadRequest("the query parameter username is missing")
         await self._login.limits.hint(call.remote)
+        username = bounded(username)
         # Everybody is asked, whoever answered: the time must not tell.
         hints = [await options.hint(username) for options in self._host.components(LoginOptions).values()]
         return Reply.json({"upstream_id": next((hint for hint in hints if hint is not None), None)})

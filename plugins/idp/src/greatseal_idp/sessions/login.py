@@ -35,7 +35,7 @@ from greatseal.api.identity import (
     SessionView,
 )
 from greatseal.api.moments import SECOND
-from greatseal.api.problems import Problem
+from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
@@ -52,9 +52,18 @@ from greatseal_idp.sessions.ticket import Tickets
 UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
 """The class of a sign-in about which nothing more is said."""
 WRONG = "the name or the password is wrong"
+MAX_USERNAME = 512
+"""Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would keep everybody waiting for seconds."""
 MAX_USER_AGENT = 256
 CLOCK_SKEW = 300 * SECOND
 """How far the clock of a directory may be ahead: as much as Kerberos allows by default."""
+
+
+def bounded(username: str) -> str:
+    """The name that somebody typed. Raises BadRequest for one that nobody has."""
+    if len(username) > MAX_USERNAME:
+        raise BadRequest(f"a user name has at most {MAX_USERNAME} characters")
+    return username
 
 
 class LoginImpl:
@@ -83,7 +92,7 @@ class LoginImpl:
             await self.limits.address(call.remote)
             if isinstance(credential, NegotiateHeader):
                 return await self._ask(credential, LoginContext(call=call, remote=call.remote))
-            name = unicodedata.normalize("NFC", credential.username.strip())
+            name = unicodedata.normalize("NFC", bounded(credential.username).strip())
             return await self._counted(call, msgspec.structs.replace(credential, username=name))
         finally:
             self._under_way.discard(id(call))
