@@ -165,7 +165,7 @@ class Kernel:
         self.blocking = BlockingPools()
         self.scripts = ScriptRunner()
         self.jobs = Jobs(self.log, self.metrics)
-        self.registry = Registry(self.metrics)
+        self.registry = Registry(self.metrics, self.who)
         self._factories: dict[ServiceKey[Any], Any] = {}
         self._providers: dict[str, str] = {}
         self._made: dict[ServiceKey[Any], object] = {}

@@ -74,7 +74,8 @@ POINTS = (
 class Registry:
     """Every component of one kernel."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, who: Callable[[str], str] = "plugin {!r}".format) -> None:
+        self._who = who
         self._waits = metrics.histogram(
             "greatseal_component_wait_seconds", "Calls of components that had to wait.", ("hook", "component", "outcome")
         )
@@ -114,7 +115,7 @@ class Registry:
     def _guard(self, point: Point, component: object, key: str, owner: str) -> str | None:
         if point.seconds is None:
             return None
-        name = f"plugin {owner!r}: {point.hook} {key!r}"
+        name = f"{self._who(owner)}: {point.hook} {key!r}"
         waited = partial(self._waited, point.hook, key)
         options: dict[str, Any] = {"seconds": point.seconds, "failure": point.failure, "named": point.named}
         return guard(component, point.contract, name=name, waited=waited, **options)

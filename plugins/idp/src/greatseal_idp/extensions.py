@@ -1,6 +1,6 @@
 """The extensions of every plugin, in their phases (:mod:`greatseal.api.authorization`): each phase in one place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -123,7 +123,7 @@ class Extensions:
 
     async def ask(self, ask: Ask) -> Wishes:
         """What each makes of the request. Raises what one of them refuses, and BadRequest when they keep too much."""
-        wishes = {one.name: _own(one, wish) for one in self.asking if (wish := await one.ask(ask)) is not None}
+        wishes = {one.name: _own(self._name, one, wish) for one in self.asking if (wish := await one.ask(ask)) is not None}
         if not wishes:
             return NO_WISHES
         kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}
@@ -165,7 +165,7 @@ class Extensions:
         granting, terms = _granting(granted, request), given
         for one in self._concerned(more):
             said = one.grant(_kept(one, more), asked.kept.get(one.name), terms, granting)
-            terms = terms if said is terms else _checked(one, terms, said)
+            terms = terms if said is terms else _checked(self._name, one, terms, said)
         if terms is given:
             return granted
         return msgspec.structs.replace(
@@ -205,6 +205,9 @@ class Extensions:
             raise Unavailable("a part of this service that the authorization needs is not there now", cause=f"no extension {min(gone)!r}")
         return self.found
 
+    def _name(self, one: Found) -> str:
+        return str(of_extension(self._host, one.name))
+
     def _with(self, phase: str) -> tuple[Found, ...]:
         return tuple(one for one in self.found if getattr(type(one), phase) is not getattr(Extension, phase))
 
@@ -220,11 +223,9 @@ def _kept(one: Found, more: Mapping[str, Any]) -> Any:
         raise Unavailable("what was authorized cannot be read now", cause=f"extension {one.name!r}: {error}") from error
 
 
-def _own(one: Found, wish: object) -> Wish[Any]:
-    if not isinstance(wish, Wish):
-        raise TypeError(f"ask of the extension {one.name} returned {wish!r}; it returns a Wish or None")
+def _own(who: Callable[[Found], str], one: Found, wish: Wish[Any]) -> Wish[Any]:
     if wish.kept is not None and not (one.kept_as is not None and isinstance(wish.kept, one.kept_as)):
-        raise TypeError(f"ask of the extension {one.name} keeps {type(wish.kept).__name__}; its kept_as is {one.kept_as}")
+        raise TypeError(f"{who(one)}: ask keeps a {type(wish.kept).__name__}; its kept_as is {one.kept_as}")
     return wish
 
 
@@ -240,14 +241,14 @@ def _granting(granted: Granted, request: ProvenRequest) -> Granting:
     )
 
 
-def _checked(one: Found, before: Terms, terms: object) -> Terms:
+def _checked(who: Callable[[Found], str], one: Found, before: Terms, terms: object) -> Terms:
     """Terms that stay within what an extension may do; whatever else is a fault of it, and no token is issued."""
     if not isinstance(terms, Terms):
-        raise TypeError(f"grant of the extension {one.name} returned {terms!r}; it returns Terms")
+        raise TypeError(f"{who(one)}: grant returned {terms!r}; it returns Terms")
     if more := set(terms.scopes) - set(before.scopes):
-        raise TypeError(f"grant of the extension {one.name} adds the scope {min(more)!r}; scopes may only shrink")
+        raise TypeError(f"{who(one)}: grant adds the scope {min(more)!r}; scopes may only shrink")
     if more := {name for name in terms.claims if name not in one.claims and terms.claims[name] != before.claims.get(name)}:
-        raise TypeError(f"grant of the extension {one.name} sets the claim {min(more)!r}, which is not among its claims")
+        raise TypeError(f"{who(one)}: grant sets the claim {min(more)!r}, which is not among its claims; declare it there")
     ends = [moment for moment in (before.not_after, terms.not_after) if moment is not None]
     return msgspec.structs.replace(terms, not_after=min(ends, default=None))
 

@@ -11,6 +11,7 @@ from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Problem, Unavailable
 from greatseal.api.tokens import InvalidGrant, TokenBinding, UnauthorizedClient
 from greatseal.host import Host
+from greatseal_idp.brought import of_binding
 
 BEARER = "Bearer"
 PROMISED = {"dpop_bound_access_tokens": "jkt", "tls_client_certificate_bound_access_tokens": "x5t#S256"}
@@ -35,7 +36,7 @@ class Proofs:
             for binding in self.bindings.values():
                 proof = await binding.prove(request)
                 if proof is not None:
-                    found.append(_own(binding, proof))
+                    found.append(self._own(binding, proof))
             if len(found) > 1 and sum(proof.access for proof in found) > 1:
                 raise BadRequest("the request proves two keys, and an access token is bound to one; send one proof")
         except Problem as problem:
@@ -55,11 +56,13 @@ class Proofs:
         """Raises why the client may not go without a key that it did not prove."""
         client, proven = request.client, request.proven
         for confirmation, binding in self.bindings.items():
-            if confirmation not in proven and (problem := binding.missing(client)) is not None:
+            if confirmation not in proven and (problem := self._missing(binding, client)) is not None:
                 raise problem
         for name, confirmation in PROMISED.items():
             if client.more.get(name) is True and confirmation not in (request.cnf or ()):
-                raise UnauthorizedClient(f"{name}: this client gets bound tokens alone, and its key was not proven")
+                raise UnauthorizedClient(
+                    f"{name}: this client gets bound tokens alone, and its key was not proven", cause=self._silent(confirmation)
+                )
 
     def require_bound(self, request: ProvenRequest, bound: Mapping[str, str]) -> None:
         """Raises InvalidGrant unless a refresh proves the keys of its family, Unavailable for one that nobody can prove any more."""
@@ -72,7 +75,7 @@ class Proofs:
 
     def required(self, client: Client) -> list[str]:
         """The confirmations without which the client gets no token."""
-        return [confirmation for confirmation, binding in self.bindings.items() if binding.missing(client) is not None]
+        return [confirmation for confirmation, binding in self.bindings.items() if self._missing(binding, client) is not None]
 
     def scheme_of(self, cnf: Mapping[str, str] | None) -> str:
         """The ``token_type`` of a token with this ``cnf``."""
@@ -80,6 +83,24 @@ class Proofs:
             if binding := self.bindings.get(confirmation):
                 return binding.scheme
         return BEARER
+
+    def _own(self, binding: TokenBinding, proof: Proof) -> Proof:
+        if proof.confirmation != binding.confirmation:
+            who = of_binding(self._host, binding.confirmation)
+            raise TypeError(f"{who} proved {proof.confirmation!r}; prove returns a Proof of its own confirmation, or None")
+        return proof
+
+    def _missing(self, binding: TokenBinding, client: Client) -> Problem | None:
+        problem = binding.missing(client)
+        if problem is None or isinstance(problem, Problem):
+            return problem
+        raise TypeError(f"{of_binding(self._host, binding.confirmation)}: missing returned {problem!r}; it returns a Problem or None")
+
+    def _silent(self, confirmation: str) -> str:
+        """For the operator: who had to refuse and did not."""
+        if confirmation not in self.bindings:
+            return f"no enabled plugin binds to {confirmation}"
+        return f"{of_binding(self._host, confirmation)} gave neither a proof nor, from missing, a refusal; correct the plugin"
 
 
 @contextmanager
@@ -101,9 +122,3 @@ def _tell(problem: Problem, proofs: Iterable[Proof]) -> None:
     for proof in proofs:
         for name, value in proof.headers:
             problem.headers.setdefault(name, value)
-
-
-def _own(binding: TokenBinding, proof: Proof) -> Proof:
-    if not isinstance(proof, Proof) or proof.confirmation != binding.confirmation:
-        raise TypeError(f"the token binding {binding.confirmation} proved {proof!r}; it returns a Proof of its own confirmation, or None")
-    return proof

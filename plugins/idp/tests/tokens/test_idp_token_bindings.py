@@ -178,8 +178,32 @@ class Own(Grant[msgspec.Struct]):
         return Granted(subject="c", client_id=request.client.client_id, scopes=("api",), cnf={"jkt": "k9"}, bound={"jkt": "k9"})
 
 
-@pytest.mark.parametrize(("binding", "status"), [(Silent(), 400), (Confused(), 500)])
-async def test_a_binding_that_breaks_its_promise_gives_no_token(bound: Any, binding: Any, status: int) -> None:
+class Shy(Keys):
+    """Says that a key is missing, and not why."""
+
+    def missing(self, client: Client) -> Any:
+        return True
+
+
+class Told(Keys):
+    """Returns the key itself."""
+
+    async def prove(self, request: Any) -> Any:
+        return "k1"
+
+
+@pytest.mark.parametrize(
+    ("binding", "status", "said"),
+    [
+        (Silent(), 400, ""),
+        (Confused(), 500, "(token binding 'jkt') proved 'x5t#S256'; prove returns a Proof of its own confirmation, or None"),
+        (Told(), 500, ": token_bindings 'jkt': prove returned 'k1'; what it returns is a Proof or None"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+async def test_a_binding_that_breaks_its_promise_gives_no_token_and_is_named(
+    bound: Any, capsys: Any, binding: Any, status: int, said: str
+) -> None:
     desk = await bound(binding)
     client = await desk.client(more={"key_bound": True})
 
@@ -187,6 +211,55 @@ async def test_a_binding_that_breaks_its_promise_gives_no_token(bound: Any, bind
 
     assert answer.status == status
     assert "access_token" not in answer.json
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+async def test_a_binding_that_says_that_a_key_is_missing_says_why(bound: Any) -> None:
+    desk = await bound(Shy())
+
+    with pytest.raises(TypeError, match=r"\(token binding 'jkt'\): missing returned True; it returns a Problem or None$"):
+        await desk.client(more={"key_bound": True})
+
+
+class PromisingFields(msgspec.Struct, frozen=True, kw_only=True):
+    dpop_bound_access_tokens: bool = False
+
+
+class Promising(Silent):
+    """Brings a member that the core keeps, and neither proves nor refuses."""
+
+    fields = PromisingFields
+
+    def missing(self, client: Client) -> Any:
+        return None
+
+
+async def test_a_client_that_gets_bound_tokens_alone_gets_none_of_a_silent_binding_which_is_named(bound: Any, capsys: Any) -> None:
+    desk = await bound(Promising())
+    client = await desk.client(more={"dpop_bound_access_tokens": True})
+
+    answer = await redeem(desk, client, Key="k1")
+
+    assert (answer.status, answer.error) == (400, "unauthorized_client")
+    assert "(token binding 'jkt') gave neither a proof nor, from missing, a refusal" in " ".join(capsys.readouterr().out.split())
+
+
+class Generous(Grant[msgspec.Struct]):
+    """Gives tokens to another client than the one that asks."""
+
+    grant_type = "urn:generous"
+
+    async def prepare(self, request: Any) -> Granted:
+        return Granted(subject="c", client_id="somebody-else", scopes=("api",))
+
+
+async def test_no_grant_gives_tokens_in_the_name_of_another_client(bound: Any) -> None:
+    desk = await bound(Generous())
+    client = await desk.client(grant_types=("urn:generous",))
+
+    answer = await desk.form("/token", client, {"grant_type": "urn:generous"})
+
+    assert (answer.status, "access_token" in answer.json) == (500, False)
 
 
 async def test_no_grant_says_what_its_tokens_are_bound_to(bound: Any) -> None:

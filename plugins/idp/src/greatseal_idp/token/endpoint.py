@@ -165,7 +165,9 @@ def wants_family(granted: Granted) -> bool:
 
 
 def bound(granted: Granted, request: ProvenRequest) -> Granted:
-    """The same, bound to the keys of the request: no grant says to which."""
+    """The same, bound to the keys of the request: no grant says to which. Raises TypeError for tokens of another client."""
+    if granted.client_id != request.client.client_id:
+        raise TypeError(f"the grant {request.form['grant_type']} gave tokens to {granted.client_id!r}; they are for the client that asked")
     if not request.proofs and granted.cnf is None and not granted.bound:
         return granted
     return msgspec.structs.replace(granted, cnf=request.cnf, bound=request.bound)
