@@ -95,9 +95,9 @@ async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 raise StartProblem(f"{kernel.who(feature)}: the lifespan {lifespan.name!r} cannot be opened: {why}") from error
-        for document in {one.document for _, one in kernel.discovery}:
+        for document, ca_id in {(one.document, one.ca_id) for _, one in kernel.discovery}:
             try:
-                kernel.discovery_members(document)
+                kernel.discovery_members(document, ca_id)
             except PluginFailed as failed:
                 raise StartProblem(str(failed)) from failed
         yield

@@ -45,7 +45,7 @@ INSERT_ORDER = _insert(
     "expires_at",
 )  # fmt: skip
 INSERT_AUTHORIZATION = _insert(
-    t.authorization, "id", "account_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
+    t.authorization, "id", "account_id", "ca_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
 )
 INSERT_LINK = _insert(t.order_authorization, "order_id", "position", "authorization_id")
 INSERT_CHALLENGE = _insert(t.challenge, "id", "authorization_id", "type", "status", "token", "kept")
@@ -121,22 +121,22 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Orders:
     """Making and reading orders."""
 
-    def __init__(self, host: Host, urls: Urls, issuance: Issuance) -> None:
+    def __init__(self, host: Host, issuance: Issuance, *, shows_profile: bool = False) -> None:
         self._host = host
-        self._urls = urls
+        self._shows_profile = shows_profile
         self._issuance = issuance
         self._limits = OrderLimits(host)
         settings = host.settings(AcmeServer)
         self._order_life = settings.order_expiry_secs * SECOND
         self._authorization_life = settings.authz_expiry_secs * SECOND
 
-    async def make(self, asked: NewOrder, account: AccountView) -> Order:
-        """Write a new order.
+    async def make(self, asked: NewOrder, account: AccountView, ca_id: str) -> Order:
+        """Write a new order to the CA.
 
         Raises what is wrong with identifiers, profile or times, RateLimited for an account with too many, Unavailable where the CA has
         ended.
         """
-        profile = self._issuance.profile(asked.profile)
+        profile = self._issuance.profile(asked.profile, ca_id)
         validators = self._host.components(ChallengeValidator).values()
         not_before, not_after = self._times(asked, profile)
         types = self._host.components(IdentifierType)
@@ -146,7 +146,7 @@ class Orders:
             id=self._host.handles.new_id(),
             account=account,
             profile=profile,
-            profile_requested=asked.profile == profile.id,
+            profile_requested=self._shows_profile or asked.profile == profile.id,
             identifiers=identifiers,
             not_before=not_before,
             not_after=not_after,
@@ -154,9 +154,9 @@ class Orders:
         async with self._limits.one_more(account.id):
             return await self._host.db.write(self._write, plan)
 
-    async def get(self, id: str, account: AccountView) -> Order:
-        """The account's order. Raises the one refusal for unknown and foreign ones."""
-        order = await self._host.db.read(read_own, id, account.id)
+    async def get(self, id: str, account: AccountView, ca_id: str) -> Order:
+        """The account's order from the CA. Raises the one refusal for unknown and foreign ones."""
+        order = await self._host.db.read(read_own, id, account.id, ca_id)
         if order is None:
             raise not_found()
         return order
@@ -203,7 +203,7 @@ class Orders:
         )
         authorizations: list[str] = []
         for position, identifier in enumerate(plan.identifiers):
-            id = self._authorize(tx, plan.account, identifier)
+            id = self._authorize(tx, plan, identifier)
             tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=id)
             authorizations.append(id)
         return Order(
@@ -222,14 +222,15 @@ class Orders:
             authorizations=tuple(authorizations),
         )
 
-    def _authorize(self, tx: Tx, account: AccountView, identifier: Identifier) -> str:
+    def _authorize(self, tx: Tx, plan: OrderPlan, identifier: Identifier) -> str:
         """A pending authorization with a challenge of every type that offers itself."""
-        id = self._host.handles.new_id()
+        id, account = self._host.handles.new_id(), plan.account
         expires = tx.now + self._authorization_life
         tx.run(
             INSERT_AUTHORIZATION,
             id=id,
             account_id=account.id,
+            ca_id=plan.profile.ca_id,
             identifier_type=identifier.type,
             identifier_value=identifier.base,
             wildcard=int(identifier.wildcard),
@@ -262,10 +263,10 @@ class Orders:
         return id
 
 
-def read_own(tx: Tx, id: str, account_id: str) -> Order | None:
-    """The account's order; None for unknown and foreign ones."""
+def read_own(tx: Tx, id: str, account_id: str, ca_id: str) -> Order | None:
+    """The account's order from the CA; None for unknown and foreign ones."""
     order = read_order(tx, id) if is_id(id) else None
-    return order if order and order.account_id == account_id else None
+    return order if order and (order.account_id, order.ca_id) == (account_id, ca_id) else None
 
 
 def read_order(tx: Tx, id: str) -> Order | None:

@@ -1,5 +1,7 @@
 """The configuration keys of ACME."""
 
+from collections.abc import Sequence
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +18,9 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until an order that was not finalized expires."""
     authz_expiry_secs: int = 86400
     """Seconds until an authorization expires."""
+    account_scope: Literal["server", "ca"] = "server"
+    """Whether an account may order from every CA, or from the one alone at whose path it was made. To change it later leaves the accounts
+    of before behind: clients make new ones."""
 
     def __post_init__(self) -> None:
         for key in ("order_expiry_secs", "authz_expiry_secs"):
@@ -54,6 +59,18 @@ class AcmeProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     require_account_grant: bool = False
     """Only accounts whose profile grants list this profile may use it."""
+
+
+class CaId(msgspec.Struct, frozen=True, kw_only=True):
+    """[ca], read: the CAs that have paths of their own, and which one has the bare ones."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")] = "default"
+    is_default: bool | None = None
+
+
+def default_ca(cas: Sequence[CaId]) -> str:
+    """The id of the CA that is meant where none is named."""
+    return max(cas, key=lambda ca: bool(ca.is_default), default=CaId()).id
 
 
 class HttpValidation(msgspec.Struct, frozen=True, kw_only=True):
