@@ -10,7 +10,7 @@ from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
-from greatseal.api.issuance import FinalizeCheck
+from greatseal.api.issuance import FinalizeCheck, IssuanceObserver
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
 from greatseal.host import Host
@@ -85,6 +85,10 @@ class Plugin:
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         profiles = host.settings_by_key(AcmeProfile)
         return [AccountGrant(profiles)] if any(own.require_account_grant for own in profiles.values()) else []
+
+    @hookimpl
+    def issuance_observers(self, host: Host) -> Sequence[IssuanceObserver]:
+        return [self.acme(host).renewal_info]
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:

@@ -53,6 +53,7 @@ class Handlers:
         yield post("authz/{id}", self.authorization, "Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id)
         yield post("chall/{authorization}/{type}", self.challenge, "Read or answer a challenge (s7.5.1).", owner=by_authz)
         yield get("cert/{id}", self.certificate, "Download a certificate with its chain.", owner=by_id)
+        yield get("renewal-info/{certificate}", self.renewal_info, "When a certificate should be renewed (RFC 9773).")
         yield post("cert/{id}", self.certificate_as_get, "Download a certificate with its chain (s7.4.2).", owner=by_id)
 
     async def directory(self, call: Call) -> Reply:
@@ -143,6 +144,10 @@ class Handlers:
     async def certificate_as_get(self, call: Call) -> Reply:
         caller = reading(call)
         return await self._acme.certificates.of_account(call.path["id"], caller.view, self._paths.of(call.path).ca_id)
+
+    async def renewal_info(self, call: Call) -> Reply:
+        urls = self._paths.of(call.path)
+        return (await self._acme.renewal_info.show(call.path["certificate"], urls.ca_id, call.remote)).with_headers(urls.index_link)
 
     def _nonce(self, call: Call, status: int) -> Reply:
         index = self._paths.of(call.path).index_link

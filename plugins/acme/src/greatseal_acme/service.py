@@ -20,6 +20,7 @@ from greatseal_acme.protocol.jws import AcmeJws
 from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere
 from greatseal_acme.protocol.urls import Paths, Urls
 from greatseal_acme.purge import Purge
+from greatseal_acme.renewal_info import RenewalInfo
 from greatseal_acme.settings import AcmeProfile, AcmeServer, CaId, default_ca
 
 EXPLANATION = "https://www.rfc-editor.org/rfc/rfc8555#section-7.1.1"
@@ -49,6 +50,7 @@ class Acme:
         self.finalizations = Finalizations(host, issuance)
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
         self.certificates = Certificates(issuance)
+        self.renewal_info = RenewalInfo(host, issuance)
         self.purge = Purge(host)
         self.scheme = AcmeJws(self.nonces, self.paths, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
 
@@ -67,6 +69,7 @@ class Acme:
             "newAccount": urls.new_account,
             "newOrder": urls.new_order,
             "keyChange": urls.key_change,
+            "renewalInfo": urls.renewal_info,
             "meta": {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required, **self._profiles(urls)},
         }
 

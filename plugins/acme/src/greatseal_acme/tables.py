@@ -45,6 +45,7 @@ order = table(
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("claimed_at", Moment),
+    Column("replaces", Text),  # a certificate, by the name of RFC 9773
 )
 Index(
     "acme_order_claimed", order.c.claimed_at, sqlite_where=order.c.status == "processing", postgresql_where=order.c.status == "processing"
@@ -53,6 +54,8 @@ Index(
 OPEN = text("status IN ('pending', 'ready', 'processing')")
 """Of an order that its account may still finish, unless its time is over."""
 Index("acme_order_open", order.c.account_id, order.c.expires_at, sqlite_where=OPEN, postgresql_where=OPEN)
+REPLACES = text("replaces IS NOT NULL AND status <> 'invalid'")
+Index("acme_order_replaces", order.c.replaces, unique=True, sqlite_where=REPLACES, postgresql_where=REPLACES)
 Index("acme_order_of", order.c.account_id, order.c.id)
 
 authorization = table(
@@ -113,4 +116,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0004")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0005")

@@ -59,6 +59,7 @@ _GIVE_UP = (
 _BY_SERIAL = select(certificate).where(
     certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == param("issue_as")
 )
+_OF_SERIAL = select(certificate).where(certificate.c.serial == param("serial"))
 _REVOKE = (
     update(certificate)
     .where(certificate.c.id == param("the_id"), certificate.c.status == "issued")
@@ -164,6 +165,12 @@ class Inventory:
         row = tx.one(_BY_SERIAL, serial=serial.hex(), ca_id=ca_id, issue_as=issue_as)
         return None if row is None else self._read(tx, row)
 
+    def find_named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        """The record of that serial whose certificate says that a key of that identifier signed it."""
+        rows = tx.all(_OF_SERIAL, serial=serial.hex())
+        found = next((row for row in rows if row.der is not None and _authority_of(bytes(row.der)) == key_identifier), None)
+        return None if found is None else self._read(tx, found)
+
     @scan
     def listed(self, tx: Tx, query: CertificateQuery) -> list[Certificate]:
         """The records of a query, newest first."""
@@ -210,6 +217,14 @@ def lifetime(der: bytes) -> tuple[int, int]:
     """The notBefore and notAfter of a certificate."""
     certificate = x509.load_der_x509_certificate(der)
     return moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
+
+
+def _authority_of(der: bytes) -> bytes | None:
+    extensions = x509.load_der_x509_certificate(der).extensions
+    try:
+        return extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except x509.ExtensionNotFound:
+        return None
 
 
 def _stored_chain(tx: Tx, id: str) -> tuple[bytes, ...]:

@@ -131,6 +131,9 @@ class CertificateAuthority:
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
         return self._inventory.find_serial(tx, ca_id, serial, issue_as)
 
+    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        return self._inventory.find_named(tx, key_identifier, serial)
+
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         if reason is not None and reason not in REASONS.values():
             raise Refuse(BadRequest(f"the reason {reason} is none of {', '.join(map(str, REASONS.values()))} (RFC 5280 s5.3.1)"))

@@ -33,6 +33,7 @@ class Urls:
         self.new_account = f"{root}/new-account"
         self.new_order = f"{root}/new-order"
         self.key_change = f"{root}/key-change"
+        self.renewal_info = f"{root}/renewal-info"
         self.index_link = ("Link", f'<{self.directory}>;rel="index"')
 
     def account_id(self, url: str) -> str | None:
