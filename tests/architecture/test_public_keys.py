@@ -33,6 +33,8 @@ NEED_NOT = {
     "plugins/ca/src/greatseal_ca/build.py:authority_key_identifier": "of our own CA certificate, which was checked when it was opened",
     "plugins/ca/src/greatseal_ca/chains.py:spki_of": "compared with the key of the signer, which passed",
     "plugins/ca/src/greatseal_ca/chains.py:_unproven": "_unfit passed the key of each certificate",
+    "plugins/ca/src/greatseal_ca/commands.py:_key_type": "of a CA certificate of this service, to be shown",
+    "plugins/ca/src/greatseal_ca/root.py:issue": "of our own root certificate, which was made here",
     "plugins/ca/src/greatseal_ca/issuer.py:issue": "of our own CA certificate, which was checked when it was opened",
 }
 """Functions that take a key and need not pass it, and why."""

@@ -22,6 +22,8 @@ STAY = {
     "core_blocked_key": "a key that was given up must never be taken again; operators and revocations fill it",
     "acme_account": "certificates name it, and its key is never given to another (RFC 8555 s7.3.6)",
     "ca_authority": "a certificate for each generation of a CA",
+    "ca_request": "one for each CA, as long as it waits",
+    "ca_subordinate": "a row for each certificate of a CA that a root signs, a few in years",
     "ca_chain": "a chain for each generation of a CA",
     "ca_certificate": "every certificate that was signed can be listed and revoked",
     "idp_client": "administrators delete clients",

@@ -86,7 +86,7 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
         ({"policies": ["2.23.140.1.2.x"]}, "[profiles.p] policies: '2.23.140.1.2.x' is no object identifier; write it with dots"),
         ({"policies": ["2.5.29.32.0"]}, "[profiles.p] policies: 2.5.29.32.0 (anyPolicy) is for certificates of CAs"),
         ({"policies": ["1.2.3", "1.2.3"]}, "[profiles.p] policies: '1.2.3' is there twice"),
-        ({"must_staple": True}, "[profiles.p] must_staple: expected one of"),
+        ({"must_staple": "no"}, "[profiles.p] must_staple: invalid enum value 'no'"),
         ({"issue_as": "mtc"}, "[profiles.p] issue_as: no enabled plugin issues 'mtc'; enable the one that does"),
     ],
 )

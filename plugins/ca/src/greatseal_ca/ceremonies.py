@@ -63,7 +63,7 @@ class Ceremonies:
         question = await self._waiting(ca_id)
         if question and question.elsewhere:
             raise _wrong(ca_id, f"{_of(question)} waits for a certificate from elsewhere; import it, or give it up with --discard")
-        if question is None and (after := await self._newest(ca_id)).number > before[0].number:
+        if question is None and (after := await self._newest(ca_id)).number != before[0].number:
             return after  # an interrupted command was finished
         if question is None:
             question = await self._ask(ca, await self._key(ca, same_key=same_key), elsewhere=False)

@@ -57,7 +57,7 @@ async def export(plugin: Plugin, host: Host, ca_id: str | None, what: str | None
         click.echo(_csr(question), nl=False)
         return
     if what == "cross":
-        found = await host.db.read(cross_certificates, host.clock.now())
+        found = await host.db.read(cross_certificates)
         click.echo(as_pem([der for issuer, _, der in found if issuer == settings.id]), nl=False)
         return
     chain = await _chain(host, settings)

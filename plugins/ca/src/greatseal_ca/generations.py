@@ -115,9 +115,9 @@ def subordinates(tx: Tx, ca_id: str) -> list[str]:
     return [row.certificate_id for row in tx.all(_SUBORDINATES, ca_id=ca_id)]
 
 
-def cross_certificates(tx: Tx, now: int) -> list[tuple[str, bytes, bytes]]:
+def cross_certificates(tx: Tx) -> list[tuple[str, bytes, bytes]]:
     """Those in force: the CA whose root signed it, the SHA-256 of the key that it is for, and the certificate."""
-    return [(row.ca_id, bytes(row.spki_sha256), bytes(row.der)) for row in tx.all(_CROSS, now=now)]
+    return [(row.ca_id, bytes(row.spki_sha256), bytes(row.der)) for row in tx.all(_CROSS, now=tx.now)]
 
 
 def _generation(row: Row) -> Generation:

@@ -48,7 +48,7 @@ class CaCertificates:
         ca_id = self._ca(call).ca_id
         chains = {der for one in self._authorities.generations[ca_id] for der in one.chain}
         keys = {sha256(spki_of(x509.load_der_x509_certificate(der))).digest() for der in chains}
-        found = await self._host.db.read(cross_certificates, self._host.clock.now())
+        found = await self._host.db.read(cross_certificates)
         wanted = [der for issuer, key, der in found if issuer == ca_id or key in keys]
         return Reply.text(as_pem(wanted), content_type=MEDIA_TYPE)
 
