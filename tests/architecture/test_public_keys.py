@@ -31,10 +31,11 @@ NEED_NOT = {
     "core/src/greatseal/keys/given.py:the module": "to be blocked, whatever it is",
     "core/src/greatseal/keys/software.py:__init__": "info_of passed the key when it was made or brought",
     "plugins/ca/src/greatseal_ca/build.py:authority_key_identifier": "of our own CA certificate, which was checked when it was opened",
-    "plugins/ca/src/greatseal_ca/chains.py:spki_of": "compared with the key of the signer, which passed",
-    "plugins/ca/src/greatseal_ca/chains.py:_unproven": "_unfit passed the key of each certificate",
-    "plugins/ca/src/greatseal_ca/commands.py:_key_type": "of a CA certificate of this service, to be shown",
-    "plugins/ca/src/greatseal_ca/root.py:issue": "of our own root certificate, which was made here",
+    "plugins/ca/src/greatseal_ca/files.py:_spki": "compared with the key of the signer, which passed",
+    "plugins/ca/src/greatseal_ca/files.py:_unproven": "_unfit passed the key of each certificate",
+    "plugins/ca/src/greatseal_ca/delegation.py:_check": "of our own CA certificate, which was checked when it was opened",
+    "plugins/ca/src/greatseal_ca/lists.py:_verify": "of our own CA certificate, which was checked when it was opened",
+    "plugins/ca/src/greatseal_ca/status.py:_root": "compared with the keys of signers, which passed",
     "plugins/ca/src/greatseal_ca/issuer.py:issue": "of our own CA certificate, which was checked when it was opened",
 }
 """Functions that take a key and need not pass it, and why."""

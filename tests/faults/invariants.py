@@ -70,6 +70,8 @@ def check_signatures(ask: Ask, service: Crashing) -> None:
     """I1: nothing was signed that was not recorded."""
     rows = ask("SELECT tbs, der FROM ca_certificate")
     recorded = {sha256(bytes(tbs) if der is None else tbs_of(der)).hexdigest() for tbs, der in rows}
+    recorded |= {bytes(digest).hex() for (digest,) in ask("SELECT digest FROM ca_crl_number")}
+    recorded |= {sha256(bytes(tbs)).hexdigest() for (tbs,) in ask("SELECT tbs FROM ca_responder")}
     assert not (lost := signed(service) - recorded), f"{len(lost)} of {len(recorded)}"
 
 

@@ -1,9 +1,24 @@
-"""The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting a certificate together."""
+"""The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting certificates, CRLs and answers together."""
 
-__all__ = ["bit_string", "children", "content", "element", "elements", "sequence", "signed"]
+from datetime import UTC, datetime
+from functools import lru_cache
 
-SEQUENCE = 0x30
+from greatseal.api.moments import SECOND
+
+__all__ = [
+    "bit_string", "children", "content", "element", "elements", "enumerated", "explicit", "generalized_time", "integer", "octet_string",
+    "sequence", "signed", "time",
+]  # fmt: skip
+
+INTEGER = 0x02
 BIT_STRING = 0x03
+OCTET_STRING = 0x04
+ENUMERATED = 0x0A
+UTC_TIME = 0x17
+GENERALIZED_TIME = 0x18
+SEQUENCE = 0x30
+EXPLICIT = 0xA0
+_FIRST_GENERALIZED = 2050
 
 
 def children(element: bytes) -> list[bytes]:
@@ -33,6 +48,39 @@ def content(element: bytes) -> bytes:
 def sequence(*parts: bytes) -> bytes:
     """A SEQUENCE of encoded elements."""
     return element(SEQUENCE, b"".join(parts))
+
+
+def explicit(number: int, *parts: bytes) -> bytes:
+    """What is tagged ``[number] EXPLICIT``, or a constructed value that is tagged so IMPLICIT."""
+    return element(EXPLICIT | number, b"".join(parts))
+
+
+def integer(number: int) -> bytes:
+    """An INTEGER that is not negative."""
+    return element(INTEGER, number.to_bytes(number.bit_length() // 8 + 1))
+
+
+def enumerated(number: int) -> bytes:
+    """An ENUMERATED below 128."""
+    return element(ENUMERATED, bytes((number,)))
+
+
+def octet_string(content: bytes) -> bytes:
+    """An OCTET STRING."""
+    return element(OCTET_STRING, content)
+
+
+@lru_cache(1024)
+def time(moment: int) -> bytes:
+    """A Time of a certificate or CRL (RFC 5280 s4.1.2.5): UTCTime through 2049, then GeneralizedTime. ``moment`` is in microseconds."""
+    when = datetime.fromtimestamp(moment // SECOND, UTC)
+    return element(UTC_TIME, f"{when:%y%m%d%H%M%SZ}".encode()) if when.year < _FIRST_GENERALIZED else generalized_time(moment)
+
+
+@lru_cache(1024)
+def generalized_time(moment: int) -> bytes:
+    """A GeneralizedTime of whole seconds. ``moment`` is in microseconds."""
+    return element(GENERALIZED_TIME, f"{datetime.fromtimestamp(moment // SECOND, UTC):%Y%m%d%H%M%SZ}".encode())
 
 
 def bit_string(content: bytes) -> bytes:

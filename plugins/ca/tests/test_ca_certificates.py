@@ -9,6 +9,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from cryptography.x509.verification import PolicyBuilder, Store
+from pkilint import finding_filter, loader
+from pkilint.cabf import serverauth
+from pkilint.cabf.serverauth import serverauth_constants
+from pkilint.pkix import certificate as pkix
+from pkilint.pkix import extension, name
+from pkilint.validation import ValidationFindingSeverity
 
 from greatseal.api.issuance import Bounds
 from greatseal.api.moments import SECOND
@@ -43,7 +49,7 @@ async def test_a_certificate_has_the_fields_of_the_reference(desk):
     assert not value_of(leaf, x509.SubjectAlternativeName).critical
     issuer_key = value_of(issuing, x509.SubjectKeyIdentifier).value.key_identifier
     assert value_of(leaf, x509.AuthorityKeyIdentifier).value.key_identifier == issuer_key
-    assert len(leaf.extensions) == 6
+    assert len(leaf.extensions) == 8
     leaf.verify_directly_issued_by(issuing)
     issuing.verify_directly_issued_by(root)
     root.verify_directly_issued_by(root)
@@ -107,15 +113,47 @@ def common_names(certificate: x509.Certificate) -> list[tuple[int, str]]:
     return [(one._type.value, one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
-async def test_urls_are_named_only_when_they_are_configured(open_desk, desk):
-    configured = await open_desk(ca={"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"})
-    leaf = await configured.leaf("a.example.com")
+def pointers_of(leaf: x509.Certificate) -> dict[str, str]:
+    """The URLs in it, by what they are for."""
+    access = {one.access_method._name: one.access_location.value for one in value_of(leaf, x509.AuthorityInformationAccess).value}
+    lists = [one.value for one in leaf.extensions if isinstance(one.value, x509.CRLDistributionPoints)]
+    urls = [name.value for points in lists for point in points for name in point.full_name]
+    return access | dict.fromkeys(["crl"] if urls else [], *urls)
 
-    assert value_of(leaf, x509.CRLDistributionPoints).value[0].full_name == [
-        x509.UniformResourceIdentifier("http://crl.example.com/ca.crl")
-    ]
-    assert value_of(leaf, x509.AuthorityInformationAccess).value[0].access_location.value == "http://ocsp.example.com/"
-    assert len((await desk.leaf("a.example.com")).extensions) == 6
+
+async def test_certificates_say_where_their_status_is_told(open_desk, desk):
+    own = desk.service.url
+    assert pointers_of(await desk.leaf("a.example.com")) == {
+        "OCSP": f"{own}/ca/ocsp", "caIssuers": f"{own}/ca/cert", "crl": f"{own}/ca/crl",
+    }  # fmt: skip
+
+    urls = {"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"}
+    profiles = {
+        "inherits": {},
+        "none": {"crl_url": "", "ocsp_url": ""},
+        "other": {"crl_url": "http://other.example.com/crl", "ocsp_url": "http://other.example.com/ocsp"},
+    }
+    cas = [{"id": "one", "is_default": True, **urls}, {"id": "two"}, {"id": "three", "crl_url": "", "ocsp_url": ""}]
+    desk = await open_desk(ca=cas, profiles=profiles)
+    own = desk.service.url
+    found = {
+        (ca, profile): pointers_of(await desk.leaf("a.example.com", ca_id=ca, profile=profile))
+        for ca in ("one", "two", "three")
+        for profile in profiles
+    }
+    other = {"OCSP": "http://other.example.com/ocsp", "crl": "http://other.example.com/crl"}
+
+    assert found == {
+        ("one", "inherits"): {"OCSP": urls["ocsp_url"], "crl": urls["crl_url"], "caIssuers": f"{own}/ca/cert"},
+        ("one", "none"): {"caIssuers": f"{own}/ca/cert"},
+        ("one", "other"): {**other, "caIssuers": f"{own}/ca/cert"},
+        ("two", "inherits"): {"OCSP": f"{own}/ca/two/ocsp", "crl": f"{own}/ca/two/crl", "caIssuers": f"{own}/ca/two/cert"},
+        ("two", "none"): {"caIssuers": f"{own}/ca/two/cert"},
+        ("two", "other"): {**other, "caIssuers": f"{own}/ca/two/cert"},
+        ("three", "inherits"): {"caIssuers": f"{own}/ca/three/cert"},
+        ("three", "none"): {"caIssuers": f"{own}/ca/three/cert"},
+        ("three", "other"): {**other, "caIssuers": f"{own}/ca/three/cert"},
+    }
 
 
 async def test_ca_053_ca_054_a_profile_gives_lifetime_and_usages(open_desk):
@@ -194,28 +232,63 @@ async def test_the_subjects_of_a_ca_are_the_configured_ones(open_desk):
 # ---- pkilint
 
 
+def pkix_findings(der: bytes) -> list[str]:
+    validator = pkix.create_pkix_certificate_validator_container(
+        pkix.create_decoding_validators(name.ATTRIBUTE_TYPE_MAPPINGS, extension.EXTENSION_MAPPINGS),
+        [
+            pkix.create_issuer_validator_container([]),
+            pkix.create_validity_validator_container(),
+            pkix.create_subject_validator_container([]),
+            pkix.create_extensions_validator_container([]),
+            pkix.create_spki_validator_container([]),
+        ],
+    )
+    return findings(validator.validate(loader.load_certificate(der, "certificate").root))
+
+
+def serverauth_findings(der: bytes) -> list[str]:
+    kind = serverauth_constants.CertificateType.DV_FINAL_CERTIFICATE
+    validator = pkix.create_pkix_certificate_validator_container(
+        serverauth.create_decoding_validators(), serverauth.create_validators(kind)
+    )
+    results = validator.validate(loader.load_certificate(der, "certificate").root)
+    kept, _ = finding_filter.filter_results(serverauth.create_serverauth_finding_filters(kind), results)
+    return findings(kept)
+
+
+def findings(results) -> list[str]:
+    found = [one.finding for result in results for one in result.finding_descriptions]
+    grave = {ValidationFindingSeverity.WARNING, ValidationFindingSeverity.ERROR, ValidationFindingSeverity.FATAL}
+    return sorted({one.code for one in found if one.severity in grave})
+
+
+PUBLIC = {"base_url": "https://ca.example.com"}
+"""URLs with the host localhost are none, says pkilint."""
+
+
 @pytest.mark.parametrize("key_type", ["ec:P-256", "ec:P-384", "rsa:2048", "ed25519"])
-async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, pkilint, key_type):
-    desk = await open_desk(ca={"key_type": key_type, "organization": "Example"})
+async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, key_type):
+    desk = await open_desk(ca={"key_type": key_type, "organization": "Example"}, server=PUBLIC)
 
     for certificate in desk.chain(await desk.certify("a.example.com", LONG)):
-        assert pkilint.certificate(certificate.public_bytes(Encoding.DER)) == []
+        assert pkix_findings(certificate.public_bytes(Encoding.DER)) == []
 
 
-# A common name and a subject key identifier are allowed though not wished for; the rest is for those whom browsers trust.
+# A common name and a subject key identifier are allowed though not wished for; the rest is for those whom browsers trust. The URL of the
+# issuer is that of the service, which is https.
 BESIDE_PUBLIC_TRUST = [
+    "cabf.serverauth.aia_location_uri_not_http",
     "cabf.serverauth.dv.common_name_attribute_present",
-    "cabf.serverauth.subscriber.ca_issuers_aia_access_method_absent",
     "cabf.serverauth.subscriber.certificate_policies_extension_absent",
     "cabf.serverauth.subscriber.subject_key_identifier_extension_present",
 ]
 
 
-async def test_pkilint_misses_only_what_public_cas_add(open_desk, pkilint):
-    desk = await open_desk(ca={"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"})
+async def test_pkilint_misses_only_what_public_cas_add(open_desk):
+    desk = await open_desk(ca={"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"}, server=PUBLIC)
     leaf = await desk.certify("a.example.com", "b.example.com")
 
-    assert pkilint.serverauth(leaf.der) == BESIDE_PUBLIC_TRUST
+    assert serverauth_findings(leaf.der) == BESIDE_PUBLIC_TRUST
 
 
 # ---- Lifetimes
@@ -293,9 +366,9 @@ def test_the_cap_of_public_cas_follows_the_ballot(day, days):
     assert between(0, 2 * at, capped=True).days(400, at) == days
 
 
-async def test_dates_from_2050_on_are_written_as_such(open_desk, pkilint):
+async def test_dates_from_2050_on_are_written_as_such(open_desk):
     desk = await open_desk(ca={"ca_validity_years": 40}, clock=FakeClock())
     _, _, root = desk.chain(await desk.certify("a.example.com"))
 
     assert root.not_valid_after_utc.year == 2065
-    assert pkilint.certificate(root.public_bytes(Encoding.DER)) == []
+    assert pkix_findings(root.public_bytes(Encoding.DER)) == []

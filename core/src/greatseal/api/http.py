@@ -265,13 +265,14 @@ Owner = Callable[[Any], Awaitable[str | None]]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest. ``summary`` is for the reference.
+    """One method on one path. ``{name}`` takes one segment, ``{name*}`` the rest, ``{name**}`` the rest with whatever slashes and empty
+    segments it has, for what is no path, such as base64. ``summary`` is for the reference.
 
     Without ``auth`` anybody may call it.
 
-    The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}``. Percent-encoding is taken
-    off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly that. A GET route
-    answers HEAD too, unless HEAD has a route.
+    The most specific path that has the method wins: a literal segment before ``{name}`` before ``{name*}`` before ``{name**}``.
+    Percent-encoding is taken off once, an encoded slash stays inside its parameter; empty and dot segments match only what says exactly
+    that. A GET route answers HEAD too, unless HEAD has a route.
 
     With ``cors`` scripts of any web page may call it and read every header of the answer; browsers send no cookies along. So it is for what
     is public or proven by what the script itself sends, never for routes that a cookie opens.
@@ -323,8 +324,7 @@ class ClientTrust(msgspec.Struct, frozen=True, kw_only=True):
 class Discovery(msgspec.Struct, frozen=True):
     """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``.
 
-    Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each. With ``ca_id`` the members are
-    those of one CA alone, whose directory has them.
+    Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each.
     """
 
     document: Literal["oauth", "openid", "federation", "acme", "jwks", "features"]
@@ -333,7 +333,6 @@ class Discovery(msgspec.Struct, frozen=True):
     ``features`` is what /api/auth/info tells the pages of the management interface, true or false: ``device_flow``, ``passkey``.
     """
     members: Callable[[], Mapping[str, object]]
-    ca_id: str | None = None
 
 
 async def optional_body(call: Call, kind: type[T]) -> T:

@@ -153,7 +153,7 @@ class SanInjector(ABC):
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A composed and linted to-be-signed certificate. It was not signed by the CA's key.
 
-    ``kid`` and ``serial`` are those of the issuer's :class:`Frame`. ``id`` stays that of the :class:`Prepared` and of the
+    ``kid``, ``serial`` and ``crl_shard`` are those of the issuer's :class:`Frame`. ``id`` stays that of the :class:`Prepared` and of the
     :class:`Certificate`.
     """
 
@@ -165,6 +165,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     tbs: bytes
     not_before: int
     not_after: int
+    crl_shard: int | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +200,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kid`` names the key that will sign. ``serial`` is the content of a DER INTEGER without sign byte, positive, of 64 to 159 bits, and one
     that nobody else has; None: the issuer gives the number when it issues, and the recorded part says 1. ``extensions`` come after those of
-    the content, and are of other kinds.
+    the content, and are of other kinds. ``crl_shard`` is the list of the CA on which the certificate is told when it is revoked, None where
+    the issuer itself tells of that.
     """
 
     kid: str
@@ -207,6 +209,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: bytes
     serial: bytes | None
     extensions: tuple[x509.Extension[x509.ExtensionType], ...] = ()
+    crl_shard: int | None = None
 
 
 Change = Literal["serial", "issuer", "algorithm", "validity", "subject", "extensions"]
@@ -267,7 +270,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """An inventory record. ``status`` signing becomes issued or, after a crash that hid the outcome, unknown (published as revoked).
 
     Moments are microseconds; ``serial`` is the DER content without sign byte, None only where the log has not given the number yet;
-    ``reason`` is a CRLReason of RFC 5280 s5.3.1, None where none was given."""
+    ``reason`` is a CRLReason of RFC 5280 s5.3.1, None where none was given; ``crl_shard`` as in :class:`Frame`."""
 
     id: str
     status: Literal["signing", "issued", "unknown", "revoked"]
@@ -284,6 +287,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str
     revoked_at: int | None = None
     reason: int | None = None
+    crl_shard: int | None = None
 
 
 class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,7 +311,7 @@ class IssuanceObserver(ABC):
         """The certificate is in the inventory; what this writes commits with it. Never raises: issuance must succeed."""
 
     def revoked(self, tx: Tx, certificate: Certificate, reason: int | None) -> None:
-        """The certificate is revoked, in the transaction that says so. Never raises, as :meth:`issued`."""
+        """In the transaction of its revocation, and again when its reason becomes keyCompromise. Never raises, as :meth:`issued`."""
 
 
 class Issuance(Protocol):
@@ -374,18 +378,20 @@ class Issuance(Protocol):
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = "x509") -> Certificate | None:
         """The certificate of that serial, which is of one CA and issuer alone."""
 
-    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
-        """The certificate that a client names by the key identifier of its issuer and its serial (RFC 9773 s4.1), whatever CA issued it.
-
-        One whose ``der`` is not there yet has no name.
-        """
-
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """Revoke an issued certificate, tell the observers, write ``cert.revoke``. ``by`` is who does it, for the audit log.
+
+        ``reason`` is 0, 1, 3, 4, 5 or 9 of RFC 5280 s5.3.1, 0 the same as None. 1 (keyCompromise) blocks the key, and may be given a
+        certificate that was revoked before. After the commit and before its reply the caller awaits :meth:`publish`.
 
         Raises ``Refuse``: NotFound for an unknown id, Conflict for one that is not issued or was revoked before, BadRequest for a reason
         that no certificate of an end entity may have.
         """
+
+    async def publish(self, revoked: Sequence[Certificate]) -> None:
+        """Before the reply of a revocation: what relying parties fetch from now on (CRL, OCSP) says so. A batch makes each CRL once.
+
+        Raises Unavailable when a list cannot be signed now: the certificates are revoked all the same, and it is tried again."""
 
 
 class SerialTaken(Conflict):

@@ -12,7 +12,8 @@ T = TypeVar("T")
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9\-._~!$&'()*+,;=:@]*)+")
 _ENCODED = re.compile(r"(?:/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})*)+")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
-_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]*)(\*?)\}")
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]*)(\*{0,2})\}")
+_KINDS = {"": "parameter", "*": "rest", "**": "whole"}
 _METHOD = re.compile(r"[A-Z]+")
 
 
@@ -36,15 +37,20 @@ def segments_of(path: str) -> list[str] | None:
 
 
 class _Node(Generic[T]):
-    """A prefix of templates: what may follow, and the methods of a template that ends here or takes the rest."""
+    """A prefix of templates: what may follow, and the methods of a template that ends here or takes the rest, or the whole of it."""
 
-    __slots__ = ("ends", "literals", "parameter", "rest")
+    __slots__ = ("ends", "literals", "parameter", "rest", "whole")
 
     def __init__(self) -> None:
         self.literals: dict[str, _Node[T]] = {}
         self.parameter: _Node[T] | None = None
         self.ends: dict[str, tuple[T, tuple[str, ...]]] = {}
         self.rest: dict[str, tuple[T, tuple[str, ...]]] = {}
+        self.whole: dict[str, tuple[T, tuple[str, ...]]] = {}
+
+    def taking(self, kind: str) -> dict[str, tuple[T, tuple[str, ...]]]:
+        """The methods of a template whose last segment is of that kind."""
+        return {"rest": self.rest, "whole": self.whole}.get(kind, self.ends)
 
 
 class Match(Generic[T]):
@@ -61,8 +67,8 @@ class Match(Generic[T]):
 class PathTable(Generic[T]):
     """Values by method and path template.
 
-    ``{name}`` takes one segment that is not empty, ``{name*}`` one or more. The most specific template that has the method wins:
-    segment by segment from the left, a literal before ``{name}`` before ``{name*}``.
+    ``{name}`` takes one segment that is not empty, ``{name*}`` one or more, ``{name**}`` whatever follows. The most specific template
+    that has the method wins: segment by segment from the left, a literal before ``{name}`` before ``{name*}`` before ``{name**}``.
     """
 
     def __init__(self) -> None:
@@ -71,8 +77,8 @@ class PathTable(Generic[T]):
 
     def add(self, method: str, path: str, value: T) -> bool:
         """False, and nothing changed, when the method has a value on an equal template. Raises ValueError for a bad template."""
-        node, names, rest = self._node(path)
-        ends = node.rest if rest else node.ends
+        node, names, kind = self._node(path)
+        ends = node.taking(kind)
         if method in ends:
             return False
         ends[method] = (value, names)
@@ -82,8 +88,8 @@ class PathTable(Generic[T]):
 
     def get(self, method: str, path: str) -> T | None:
         """The value of an equal template."""
-        node, _, rest = self._node(path)
-        found = (node.rest if rest else node.ends).get(method)
+        node, _, kind = self._node(path)
+        found = node.taking(kind).get(method)
         return found[0] if found else None
 
     def find(self, method: str, path: str) -> Match[T]:
@@ -97,7 +103,7 @@ class PathTable(Generic[T]):
         search: _Search[T] = _Search(method, segments)
         return search.under(self._root, 0, ()) or Match(None, {}, search.allowed)
 
-    def _node(self, path: str) -> tuple[_Node[T], tuple[str, ...], bool]:
+    def _node(self, path: str) -> tuple[_Node[T], tuple[str, ...], str]:
         node, names = self._root, []
         segments = template_of(path)
         for kind, text in segments:
@@ -109,7 +115,7 @@ class PathTable(Generic[T]):
                     node = node.parameter
             if kind != "literal":
                 names.append(text)
-        return node, tuple(names), segments[-1][0] == "rest"
+        return node, tuple(names), segments[-1][0]
 
 
 class _Search(Generic[T]):
@@ -130,15 +136,17 @@ class _Search(Generic[T]):
         child = node.literals.get(segment)
         if child is not None and (found := self.under(child, at + 1, values)):
             return found
-        if not segment:
-            return None
-        if node.parameter is not None and (found := self.under(node.parameter, at + 1, (*values, segment))):
+        if segment and node.parameter is not None and (found := self.under(node.parameter, at + 1, (*values, segment))):
             return found
-        if node.rest:
-            rest = self.segments[at:]
-            if all(rest) and not any("/" in one for one in rest):
-                return self._chosen(node.rest, (*values, "/".join(rest)))
-        return None
+        rest = self.segments[at:]
+        if (
+            node.rest
+            and all(rest)
+            and not any("/" in one for one in rest)
+            and (found := self._chosen(node.rest, (*values, "/".join(rest))))
+        ):
+            return found
+        return self._chosen(node.whole, (*values, "/".join(rest))) if node.whole else None
 
     def _chosen(self, ends: Mapping[str, tuple[T, tuple[str, ...]]], values: tuple[str, ...]) -> Match[T] | None:
         hit = ends.get(self.method)
@@ -150,22 +158,23 @@ class _Search(Generic[T]):
 
 
 def template_of(path: str) -> list[tuple[str, str]]:
-    """The segments of a template as ("literal", text), ("parameter", name) or ("rest", name). Raises ValueError with the reason."""
+    """The segments of a template as ("literal", text), ("parameter", name), ("rest", name) or ("whole", name). Raises ValueError with the
+    reason."""
     parsed: list[tuple[str, str]] = []
     for segment in path[1:].split("/"):
         match = _PARAMETER.fullmatch(segment)
         if match is not None:
-            parsed.append(("rest" if match[2] else "parameter", match[1]))
+            parsed.append((_KINDS[match[2]], match[1]))
         else:
             parsed.append(("literal", segment))
     names = [text for kind, text in parsed if kind != "literal"]
     plain = "".join(f"/{'p' if kind != 'literal' else text}" for kind, text in parsed)
     if not path.startswith("/") or _PLAIN.fullmatch(plain) is None or segments_of(plain) is None:
-        raise ValueError("expected /, plain characters, and {name} or {name*} for whole segments")
+        raise ValueError("expected /, plain characters, and {name}, {name*} or {name**} for whole segments")
     if len(set(names)) != len(names):
         raise ValueError("a parameter is named twice")
-    if any(kind == "rest" for kind, _ in parsed[:-1]):
-        raise ValueError("{name*} must be last")
+    if any(kind in {"rest", "whole"} for kind, _ in parsed[:-1]):
+        raise ValueError("{name*} and {name**} must be last")
     return parsed
 
 

@@ -41,6 +41,7 @@ DAY = 86_400 * SECOND
 PROFILE = Profile(id="default", description="", issue_as="x509", ca_id="default", validity_days=1, eku=("serverAuth",))
 REASONS = frozenset({0, 1, 3, 4, 5, 9})
 """CRLReasons of end entities (RFC 5280 s5.3.1)."""
+KEY_COMPROMISE = 1
 _SHA256 = hashes.SHA256()
 
 
@@ -63,7 +64,8 @@ class FakeIssuance:
     """ISSUANCE (:class:`greatseal.api.issuance.Issuance`) with a key of its own, for identifiers of the types dns, ip and email.
 
     ``inventory`` has the records of committed transactions, by id. There is no lint and no log behind it. ``profile`` None gives the first
-    one; ``refused`` are values that :meth:`check_identifier` rejects. Observers are told as by the service.
+    one; ``refused`` are values that :meth:`check_identifier` rejects, ``published`` the revoked ones that :meth:`publish` was given.
+    Observers are told as by the service; no key is blocked.
     """
 
     def __init__(self, *observers: IssuanceObserver, profiles: Sequence[Profile] = (PROFILE,), clock: Clock | None = None) -> None:
@@ -71,9 +73,9 @@ class FakeIssuance:
         self.clock = clock or FakeClock()
         self.refused: frozenset[str] = frozenset()
         self.inventory: dict[str, Certificate] = {}
+        self.published: list[Certificate] = []
         self._profiles = {profile.id: profile for profile in profiles}
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._key_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         self._kept = Kept(self.inventory)
         self._signed: dict[str, x509.Certificate] = {}
 
@@ -184,28 +186,26 @@ class FakeIssuance:
         same = (one for one in found if one is not None and (one.ca_id, one.serial) == (ca_id, serial))
         return next((one for one in same if self._profiles[one.profile].issue_as == issue_as), None)
 
-    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
-        """As the contract says; every certificate is of one key."""
-        if key_identifier != self._key_identifier.key_identifier:
-            return None
-        found = (self._kept.get(tx, id) for id in self._kept.ids(tx))
-        return next((one for one in found if one is not None and one.serial == serial and one.der is not None), None)
-
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """As the contract says."""
         found = self._kept.get(tx, id)
         if found is None:
             raise Refuse(NotFound("there is no such certificate"))
-        if found.status != "issued":
-            raise Refuse(Conflict("the certificate is not issued, or revoked already"))
         if reason is not None and reason not in REASONS:
             raise Refuse(BadRequest("reason: expected one of an end entity (RFC 5280 s5.3.1)"))
-        revoked = msgspec.structs.replace(found, status="revoked", revoked_at=tx.now, reason=reason)
+        worse = found.status == "revoked" and reason == KEY_COMPROMISE != found.reason
+        if found.status != "issued" and not worse:
+            raise Refuse(Conflict("the certificate is not issued, or revoked already"))
+        revoked = msgspec.structs.replace(found, status="revoked", revoked_at=found.revoked_at or tx.now, reason=reason or None)
         self._kept.put(tx, id, revoked)
         for observer in self.observers:
-            observer.revoked(tx, revoked, reason)
+            observer.revoked(tx, revoked, revoked.reason)
         tx.audit(AuditEvent(event_type="cert.revoke", service="ca", principal=by, detail=id))
         return revoked
+
+    async def publish(self, revoked: Sequence[Certificate]) -> None:
+        """As the contract says."""
+        self.published += revoked
 
     def _signing(self, tx: Tx, id: str) -> Certificate:
         found = self._kept.get(tx, id)
@@ -229,8 +229,7 @@ class FakeIssuance:
         names = x509.SubjectAlternativeName(map(_general_name, identifiers))
         issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "The CA of a test")])
         builder = x509.CertificateBuilder(issuer, x509.Name([]), key, int.from_bytes(serial), _moment(begin), _moment(end))
-        extended = builder.add_extension(names, critical=True).add_extension(self._key_identifier, critical=False)
-        return extended.sign(self._key, _SHA256)
+        return builder.add_extension(names, critical=True).sign(self._key, _SHA256)
 
 
 def _is_asked(one: Certificate, query: CertificateQuery) -> bool:

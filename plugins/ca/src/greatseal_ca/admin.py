@@ -12,8 +12,9 @@ from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
-from greatseal_ca.issue import REASONS, CertificateAuthority
+from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.profiles import X509
+from greatseal_ca.revocation import REASONS
 
 PATH = "/api/admin/certificates"
 OF_SERIAL = f"{PATH}/{{ca_id}}/{{serial}}"
@@ -27,7 +28,9 @@ _WORDS = {number: word for word, number in REASONS.items()}
 class Revocation(msgspec.Struct, frozen=True):
     """What a revocation may say."""
 
-    reason: Literal["keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"] | None = None
+    reason: (
+        Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"] | None
+    ) = None
 
 
 class CertificatesAdmin:
@@ -67,7 +70,9 @@ class CertificatesAdmin:
         asked = await call.body(Revocation) if await call.raw() else Revocation()
         reason = None if asked.reason is None else REASONS[asked.reason]
         named = (call.path["ca_id"], _serial(call), _issue_as(call))
-        return Reply.json(_shown(await self._host.db.write(self._revoke, named, reason, call.caller.subject)))
+        revoked = await self._host.db.write(self._revoke, named, reason, call.caller.subject)
+        await self._issuance.publish([revoked])
+        return Reply.json(_shown(revoked))
 
     def _named(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str) -> Certificate:
         found = self._issuance.find(tx, ca_id, serial, issue_as)

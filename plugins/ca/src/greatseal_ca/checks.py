@@ -14,7 +14,6 @@ from greatseal.api.keys import BlockedKey, BlockedKeys
 from greatseal.api.problems import Internal
 from greatseal.host import Scripts
 from greatseal_ca.settings import ProfileSettings
-from greatseal_ca.usages import usages_of
 
 if TYPE_CHECKING:
     import regex
@@ -116,24 +115,14 @@ class BlockedKeyCheck(FinalizeCheck):
             raise refused_key(found)
 
 
-class KeyTypes(FinalizeCheck):
-    """`key_types` and `key_usage`: the profile certifies such keys. Composing asks the same again."""
-
-    name = "key-types"
-    phase = "csr"
-
-    def __init__(self, profiles: Mapping[str, ProfileSettings]) -> None:
-        self._profiles = profiles
-
-    async def check(self, finalization: Finalization) -> None:
-        assert finalization.csr is not None
-        if own := self._profiles.get(finalization.profile.id):
-            usages_of(finalization.csr.public_key, finalization.profile.id, own)
-
-
 def refused_key(blocked: BlockedKey) -> BadCsr:
     """What whoever sends a CSR with a blocked key is told."""
     return BadCsr(f"the key of the CSR is blocked ({blocked.reason}); make another one")
+
+
+def compromised_key() -> BadCsr:
+    """What whoever sends a CSR with a key that was revoked for keyCompromise is told."""
+    return BadCsr("a certificate for the key of the CSR was revoked for keyCompromise; make another key")
 
 
 def _compiled(patterns: Sequence[str]) -> "list[regex.Pattern[str]]":

@@ -12,10 +12,12 @@ from sqlalchemy import Select, select, update
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import Certificate, CertificateQuery, Draft, Issued, Prepared, SerialTaken
-from greatseal.api.problems import Conflict, NotFound
+from greatseal.api.keys import BlockedKeys
+from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
+from greatseal_ca import revocation
 from greatseal_ca.tables import certificate, chain
 from greatseal_ca.validity import moment_of
 
@@ -23,7 +25,7 @@ _KEEP = insert_new(
     certificate,
     *(certificate.c[name] for name in (
         "id", "status", "ca_id", "issue_as", "kid", "profile", "serial", "account_id", "order_id", "spki_sha256", "not_before", "not_after",
-        "created_at", "tbs",
+        "created_at", "tbs", "crl_shard",
     )),
 )  # fmt: skip
 _KEEP_CHAIN = insert_new(chain)
@@ -52,26 +54,20 @@ _LIVE = (
 _GIVE_UP = (
     update(certificate)
     .where(certificate.c.id == param("the_id"), certificate.c.status == "signing")
-    .values(status="unknown")
-    .returning(certificate.c.serial)
+    .values(status="unknown", revoked_at=param("revoked_at"))
+    .returning(*certificate.c)
 )
 
 _BY_SERIAL = select(certificate).where(
     certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == param("issue_as")
-)
-_OF_SERIAL = select(certificate).where(certificate.c.serial == param("serial"))
-_REVOKE = (
-    update(certificate)
-    .where(certificate.c.id == param("the_id"), certificate.c.status == "issued")
-    .values(status="revoked", revoked_at=param("revoked_at"), reason=param("reason"))
-    .returning(*certificate.c)
 )
 
 
 class Inventory:
     """The records of certificates. ``known`` are chains that were kept at the start, so that no issuance writes them again."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocked: BlockedKeys) -> None:
+        self._blocked = blocked
         self._known: dict[tuple[bytes, ...], str] = {}
         self._by_id: dict[str | None, tuple[bytes, ...]] = {None: ()}
 
@@ -100,6 +96,7 @@ class Inventory:
             not_after=draft.not_after,
             created_at=tx.now,
             tbs=draft.tbs,
+            crl_shard=draft.crl_shard,
         )
         if not added:
             raise Refuse(SerialTaken("the drawn serial number exists"))
@@ -135,7 +132,7 @@ class Inventory:
 
     def give_up(self, tx: Tx, prepared: Prepared) -> bool:
         """From signing to unknown; False when it was not signing."""
-        row = tx.one(_GIVE_UP, the_id=prepared.id)
+        row = tx.one(_GIVE_UP, the_id=prepared.id, revoked_at=tx.now)
         if row is None:
             return False
         tx.audit(
@@ -146,6 +143,7 @@ class Inventory:
                 detail=f"serial {row.serial} of CA {prepared.ca_id}: whether it was signed is not known; it counts as revoked",
             )
         )
+        revocation.enter(tx, row)
         return True
 
     def reserved(self, tx: Tx, id: str) -> Prepared | None:
@@ -165,12 +163,6 @@ class Inventory:
         row = tx.one(_BY_SERIAL, serial=serial.hex(), ca_id=ca_id, issue_as=issue_as)
         return None if row is None else self._read(tx, row)
 
-    def find_named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
-        """The record of that serial whose certificate says that a key of that identifier signed it."""
-        rows = tx.all(_OF_SERIAL, serial=serial.hex())
-        found = next((row for row in rows if row.der is not None and _authority_of(bytes(row.der)) == key_identifier), None)
-        return None if found is None else self._read(tx, found)
-
     @scan
     def listed(self, tx: Tx, query: CertificateQuery) -> list[Certificate]:
         """The records of a query, newest first."""
@@ -179,15 +171,8 @@ class Inventory:
         return [self._read(tx, row) for row in tx.all(_listing(tuple(given)), limit=query.limit, **given)]
 
     def revoke(self, tx: Tx, id: str, reason: int | None, by: str) -> Certificate:
-        """From issued to revoked. Raises Refuse with NotFound or Conflict."""
-        row = tx.one(_REVOKE, the_id=id, revoked_at=tx.now, reason=reason)
-        if row is None:
-            found = tx.one(_FIND, id=id)
-            raise Refuse(NotFound("there is no such certificate") if found is None else Conflict(f"the certificate is {found.status}"))
-        why = "" if reason is None else f", reason {reason}"
-        detail = f"serial {row.serial} of CA {row.ca_id}, certificate {row.id}{why}"
-        tx.audit(AuditEvent(event_type="cert.revoke", service="ca", principal=by, sub=row.account_id, detail=detail))
-        return self._read(tx, row)
+        """As :func:`greatseal_ca.revocation.revoke`; the record as it is from now on."""
+        return self._read(tx, revocation.revoke(tx, self._blocked, id, reason, by))
 
     def _read(self, tx: Tx, row: Row) -> Certificate:
         certificates = self._by_id.get(row.chain_id)
@@ -219,14 +204,6 @@ def lifetime(der: bytes) -> tuple[int, int]:
     return moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
 
 
-def _authority_of(der: bytes) -> bytes | None:
-    extensions = x509.load_der_x509_certificate(der).extensions
-    try:
-        return extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
-    except x509.ExtensionNotFound:
-        return None
-
-
 def _stored_chain(tx: Tx, id: str) -> tuple[bytes, ...]:
     row = tx.one(_CHAIN, id=id)
     assert row is not None, "a certificate is recorded with its chain"
@@ -250,6 +227,7 @@ def _certificate(row: Row, certificates: tuple[bytes, ...]) -> Certificate:
         media_type=row.media_type or "",
         revoked_at=row.revoked_at,
         reason=row.reason,
+        crl_shard=row.crl_shard,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 
 from cryptography import x509
 
@@ -26,19 +25,17 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.build import Composition, to_be_signed
-from greatseal_ca.checks import refused_key
+from greatseal_ca.checks import compromised_key, refused_key
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
 from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.lint import check_returned, lint
-from greatseal_ca.profiles import PLAIN, X509, Profiles
+from greatseal_ca.lists import Lists
+from greatseal_ca.profiles import X509, Profiles
+from greatseal_ca.revocation import is_compromised
 from greatseal_ca.validity import Window
 
-REASONS: Mapping[str, int] = MappingProxyType(
-    {"keyCompromise": 1, "affiliationChanged": 3, "superseded": 4, "cessationOfOperation": 5, "privilegeWithdrawn": 9}
-)
-"""Why the certificate of an end entity may be revoked (RFC 5280 s5.3.1); unspecified is to give no reason, and nothing is on hold here."""
 _UNBOUND = Constraints(())
 """What another issuer lets its certificates be, it says itself."""
 
@@ -46,11 +43,12 @@ _UNBOUND = Constraints(())
 class CertificateAuthority:
     """The service ISSUANCE (:class:`greatseal.api.issuance.Issuance`)."""
 
-    def __init__(self, host: Host, profiles: Profiles, authorities: Authorities, inventory: Inventory) -> None:
+    def __init__(self, host: Host, profiles: Profiles, authorities: Authorities, inventory: Inventory, lists: Lists) -> None:
         self._host = host
         self._profiles = profiles
         self._authorities = authorities
         self._inventory = inventory
+        self._lists = lists
 
     def profiles(self, ca_id: str | None = None) -> Mapping[str, Profile]:
         return self._profiles.of(self._ca(ca_id))
@@ -59,7 +57,7 @@ class CertificateAuthority:
         return self._profiles.choose(requested, self._ca(ca_id))
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
-        window = self._window(self._issuer(profile.issue_as), profile)
+        window = self._window(self._issuer(profile.issue_as), profile.ca_id)
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
@@ -84,19 +82,21 @@ class CertificateAuthority:
             tbs=tbs,
             not_before=content.not_before,
             not_after=content.not_after,
+            crl_shard=composition.frame.crl_shard,
         )
 
     def composition(self, request: IssuanceRequest) -> Composition:
         """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
         issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
-        window, frame, names = self._window(issuer, request.profile), issuer.frame(request), self._names(request, issuer)
-        own = self._profiles.settings.get(request.profile.id, PLAIN)
-        return Composition(request=request, own=own, names=names, frame=frame, window=window, constraints=constraints)
+        window, frame, names = self._window(issuer, request.ca_id), issuer.frame(request), self._names(request, issuer)
+        return Composition(request=request, names=names, frame=frame, window=window, constraints=constraints)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         issuer = self._issuer(draft.issue_as)
         if blocked := self._host.blocked_keys.find_in(tx, draft.request.csr.spki_sha256):
             raise Refuse(refused_key(blocked))
+        if is_compromised(tx, draft.request.csr.spki_sha256):
+            raise Refuse(compromised_key())
         prepared = self._inventory.reserve(tx, draft)
         issuer.prepare(tx, draft)
         return prepared
@@ -132,16 +132,14 @@ class CertificateAuthority:
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
         return self._inventory.find_serial(tx, ca_id, serial, issue_as)
 
-    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
-        return self._inventory.find_named(tx, key_identifier, serial)
-
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
-        if reason is not None and reason not in REASONS.values():
-            raise Refuse(BadRequest(f"the reason {reason} is none of {', '.join(map(str, REASONS.values()))} (RFC 5280 s5.3.1)"))
         certificate = self._inventory.revoke(tx, id, reason, by)
         for observer in self._observers:
-            observer.revoked(tx, certificate, reason)
+            observer.revoked(tx, certificate, certificate.reason)
         return certificate
+
+    async def publish(self, revoked: Sequence[Certificate]) -> None:
+        await self._lists.publish(revoked)
 
     def _names(self, request: IssuanceRequest, issuer: Issuer) -> tuple[x509.GeneralName, ...]:
         """All names of the certificate; that of a CA has none."""
@@ -170,8 +168,8 @@ class CertificateAuthority:
     def _observers(self) -> Sequence[IssuanceObserver]:
         return tuple(self._host.components(IssuanceObserver).values())
 
-    def _window(self, issuer: Issuer, profile: Profile) -> Window:
-        return Window(issuer.bounds(profile.ca_id), capped=profile.path_length is None and self._profiles.capped[profile.ca_id])
+    def _window(self, issuer: Issuer, ca_id: str) -> Window:
+        return Window(issuer.bounds(ca_id), capped=self._profiles.capped[ca_id])
 
     def _constraints(self, profile: Profile) -> Constraints:
         return self._authorities.issuing[profile.ca_id].constraints if profile.issue_as == X509 else _UNBOUND

@@ -1,0 +1,64 @@
+"""Where certificates say that their status is told, and their issuer is found (RFC 5280 s4.2.1.13, s4.2.2.1)."""
+
+from collections.abc import Mapping
+
+from cryptography import x509
+from cryptography.x509.oid import AuthorityInformationAccessOID
+
+from greatseal_ca.build import Extensions, extension
+from greatseal_ca.settings import CaSettings, ProfileSettings
+
+FIRST = 1
+"""The list that has the plain URL; that of the others ends in their number."""
+
+
+class Pointers:
+    """The URLs of every CA, and those that its profiles say instead. An empty one is left out of certificates."""
+
+    def __init__(self, base_url: str, default_id: str, cas: Mapping[str, CaSettings], profiles: Mapping[str, ProfileSettings]) -> None:
+        self._base_url = base_url
+        self._default_id = default_id
+        self._cas = cas
+        self._profiles = profiles
+        self._made: dict[tuple[str, str, int | None], Extensions] = {}
+        self.silent: set[str] = set()
+        """CAs that may not sign lists: no certificate names one of theirs."""
+
+    def of(self, ca_id: str, name: str) -> str:
+        """What is served here of a CA under that name."""
+        return f"{self._base_url}/ca/{'' if ca_id == self._default_id else f'{ca_id}/'}{name}"
+
+    def bases(self, ca_id: str) -> list[str]:
+        """Where the lists of a CA are by its certificates from now on, in the words of CA and profiles."""
+        ids = [id for id, own in self._profiles.items() if not own.ca_ids or ca_id in own.ca_ids]
+        return [base for base in dict.fromkeys(self._crl(ca_id, id) for id in ids) if base]
+
+    def list_url(self, base: str, shard: int) -> str:
+        """Where a list is: the first at the base itself, the others below it."""
+        return base if shard == FIRST else f"{base.rstrip('/')}/{shard}"
+
+    def extensions(self, ca_id: str, profile_id: str, shard: int | None) -> Extensions:
+        """What a certificate of that profile says, whose revocation is told on the list ``shard``."""
+        key = (ca_id, profile_id, shard)
+        if key not in self._made:
+            self._made[key] = tuple(self._extensions(*key))
+        return self._made[key]
+
+    def _extensions(self, ca_id: str, profile_id: str, shard: int | None) -> list[x509.Extension[x509.ExtensionType]]:
+        access = [(AuthorityInformationAccessOID.CA_ISSUERS, self.of(ca_id, "cert"))]
+        if ocsp := self._ocsp(ca_id, profile_id):
+            access.insert(0, (AuthorityInformationAccessOID.OCSP, ocsp))
+        described = [x509.AccessDescription(kind, x509.UniformResourceIdentifier(url)) for kind, url in access]
+        found: list[x509.Extension[x509.ExtensionType]] = [extension(x509.AuthorityInformationAccess(described))]
+        if shard is not None and ca_id not in self.silent and (base := self._crl(ca_id, profile_id)):
+            name = x509.UniformResourceIdentifier(self.list_url(base, shard))
+            found.append(extension(x509.CRLDistributionPoints([x509.DistributionPoint([name], None, None, None)])))
+        return found
+
+    def _crl(self, ca_id: str, profile_id: str) -> str:
+        own, ca = self._profiles.get(profile_id, ProfileSettings()).crl_url, self._cas[ca_id].crl_url
+        return next((url for url in (own, ca) if url is not None), self.of(ca_id, "crl"))
+
+    def _ocsp(self, ca_id: str, profile_id: str) -> str:
+        own, ca = self._profiles.get(profile_id, ProfileSettings()).ocsp_url, self._cas[ca_id].ocsp_url
+        return next((url for url in (own, ca) if url is not None), self.of(ca_id, "ocsp"))

@@ -1,0 +1,191 @@
+"""The OCSP responder: a signer of its own for every CA, and answers that are remembered until something changes (RFC 6960, RFC 5019)."""
+
+from base64 import b64decode
+from binascii import Error
+from collections import defaultdict
+from email.utils import formatdate
+from hashlib import sha1
+
+import msgspec
+from cryptography import x509
+from sqlalchemy import select
+
+from greatseal import der
+from greatseal.api.http import Call, Reply
+from greatseal.api.keys import Signer
+from greatseal.api.moments import SECOND
+from greatseal.api.problems import NotFound, Unavailable
+from greatseal.api.store import Tx
+from greatseal.db.tables import param
+from greatseal.host import Host
+from greatseal_ca import ocsp
+from greatseal_ca.algorithms import HASHES
+from greatseal_ca.lists import Signing
+from greatseal_ca.ocsp import Answer, Asked, CertId, Malformed, Status
+from greatseal_ca.profiles import X509
+from greatseal_ca.revocation import REVOKED, told
+from greatseal_ca.tables import certificate
+
+REQUEST, RESPONSE = "application/ocsp-request", "application/ocsp-response"
+LIFE = 12 * 3600 * SECOND
+"""From thisUpdate to nextUpdate."""
+REMEMBERED = LIFE // 2
+"""How long one answer is given to all who ask the same, so that nobody gets one that ends soon."""
+MOST = 20_000
+"""Answers that are remembered: 20 MB."""
+
+_STATUS = select(certificate.c.status, certificate.c.revoked_at, certificate.c.created_at, certificate.c.reason).where(
+    certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == X509
+)
+
+
+class Delegated(msgspec.Struct, frozen=True, kw_only=True):
+    """Who signs the answers of a CA. ``algorithm`` is a DER AlgorithmIdentifier."""
+
+    signer: Signer
+    certificate: x509.Certificate
+    der: bytes
+    algorithm: bytes
+
+    @property
+    def key_hash(self) -> bytes:
+        """How answers name it."""
+        return sha1(public_bits(self.certificate), usedforsecurity=False).digest()
+
+
+class _Remembered(msgspec.Struct, frozen=True):
+    """An answer, when it was made, and of which certificates it tells."""
+
+    body: bytes
+    since: int
+    named: tuple[str, ...]
+
+
+class _Issuing(msgspec.Struct, frozen=True):
+    """A CA as requests name it, and who answers for it."""
+
+    hashes: dict[str, tuple[bytes, bytes]]
+    delegated: Delegated
+    key_hash: bytes
+
+
+class Responder:
+    """Answers for the CAs of this service."""
+
+    def __init__(self, host: Host, *, most: int = MOST) -> None:
+        self._host = host
+        self._most = most
+        self._issuing: dict[str, _Issuing] = {}
+        self._remembered: dict[tuple[str, bytes], _Remembered] = {}
+        self._naming: defaultdict[str, set[tuple[str, bytes]]] = defaultdict(set)
+        self._changes = 0
+        host.changes.subscribe(REVOKED, self._forget)
+
+    def serve(self, ca_id: str, signing: Signing, delegated: Delegated) -> None:
+        """Answer for a CA from now on with that signer. Answers of the one before stay good as long as they say."""
+        hashes = dict(ocsp.issuer_hashes(signing.subject, public_bits(signing.certificate)))
+        self._issuing[ca_id] = _Issuing(hashes, delegated, delegated.key_hash)
+
+    async def post(self, call: Call, ca_id: str) -> Reply:
+        """RFC 6960 appendix A.1: the request is the body."""
+        return Reply(body=await self.answer(ca_id, await call.raw()), content_type=RESPONSE)
+
+    async def get(self, ca_id: str, path: str) -> Reply:
+        """RFC 6960 appendix A.1: the request is in the path, in base64; the answer may be kept by caches (RFC 5019 s6)."""
+        try:
+            data = b64decode(path, validate=True)
+        except (Error, ValueError):
+            data = b""
+        body = await self.answer(ca_id, data)
+        found = self._remembered.get((ca_id, data))
+        headers = _caching(found) if found is not None else ()
+        return Reply(body=body, content_type=RESPONSE, headers=headers)
+
+    async def answer(self, ca_id: str, data: bytes) -> bytes:
+        """The answer to a request: a remembered one, or one that is made now."""
+        found = self._remembered.get((ca_id, data))
+        if found is not None and 0 <= self._host.clock.now() - found.since < REMEMBERED:
+            return found.body
+        issuing = self._issuing.get(ca_id)
+        if issuing is None:
+            raise NotFound("there is no such CA")
+        try:
+            asked = ocsp.parse(data)
+        except Malformed:
+            return ocsp.error(ocsp.MALFORMED)
+        if not all(_is_of(issuing, one) for one in asked.certificates):
+            return ocsp.error(ocsp.UNAUTHORIZED)
+        try:
+            return await self._made(ca_id, issuing, asked, data)
+        except Unavailable:
+            return ocsp.error(ocsp.TRY_LATER)
+
+    async def _made(self, ca_id: str, issuing: _Issuing, asked: Asked, data: bytes) -> bytes:
+        before, now = self._changes, self._host.clock.now()
+        found = [await self._host.db.read(_status, ca_id, one) for one in asked.certificates]
+        since = now - now % SECOND
+        delegated = issuing.delegated
+        answer = Answer(
+            key_hash=issuing.key_hash,
+            algorithm=delegated.algorithm,
+            certificate=delegated.der,
+            statuses=tuple(found),
+            produced_at=since,
+            next_update=since + LIFE,
+            nonce=asked.nonce,
+        )
+        body = ocsp.compose(answer)
+        signature = await delegated.signer.sign(body, hash_alg=HASHES[delegated.algorithm])
+        whole = ocsp.whole(body, answer, signature)
+        # Something may have been revoked while it was signed, and one that is unknown now may be issued next.
+        if asked.nonce is None and before == self._changes and all(one.known for one in found):
+            self._remember((ca_id, data), _Remembered(whole, since, tuple(told(ca_id, one) for one in ocsp.serials(found))))
+        return whole
+
+    def _remember(self, key: tuple[str, bytes], answer: _Remembered) -> None:
+        while len(self._remembered) >= self._most:
+            self._drop(next(iter(self._remembered)))
+        self._remembered[key] = answer
+        for name in answer.named:
+            self._naming[name].add(key)
+
+    def _forget(self, name: str) -> None:
+        self._changes += 1
+        for key in tuple(self._naming.get(name, ())):
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, bytes]) -> None:
+        for name in self._remembered.pop(key).named:
+            self._naming[name].discard(key)
+            if not self._naming[name]:
+                del self._naming[name]
+
+
+def public_bits(certificate: x509.Certificate) -> bytes:
+    """What CertIDs and responder names hash of a key: the content of the BIT STRING in its SubjectPublicKeyInfo."""
+    tbs = der.children(certificate.tbs_certificate_bytes)
+    return der.content(der.children(tbs[6])[1])[1:]  # version, serial, algorithm, issuer, validity, subject, key
+
+
+def _is_of(issuing: _Issuing, asked: CertId) -> bool:
+    return issuing.hashes.get(asked.hash_name) == (asked.name_hash, asked.key_hash)
+
+
+def _status(tx: Tx, ca_id: str, asked: CertId) -> Status:
+    """What the inventory says: a certificate that may exist, though nobody knows it, counts as revoked."""
+    row = tx.one(_STATUS, serial=asked.serial.lstrip(b"\0").hex(), ca_id=ca_id) if asked.serial[0] < 0x80 else None
+    if row is None or row.status == "signing":
+        return Status(asked, known=False)
+    if row.status == "issued":
+        return Status(asked)
+    since = row.revoked_at or row.created_at
+    return Status(asked, revoked_at=since - since % SECOND, reason=row.reason)
+
+
+def _caching(found: _Remembered) -> tuple[tuple[str, str], ...]:
+    seconds = (LIFE - REMEMBERED) // SECOND
+    return (
+        ("Cache-Control", f"public, no-transform, must-revalidate, max-age={seconds}"),
+        ("Last-Modified", formatdate(found.since // SECOND, usegmt=True)),
+        ("Expires", formatdate((found.since + LIFE) // SECOND, usegmt=True)),
+    )
