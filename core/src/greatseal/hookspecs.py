@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Reads,
         Schema,
         ScopeDefinition,
+        Statistic,
         Welcome,
     )
     from greatseal.api.directory import Directory
@@ -52,7 +53,8 @@ __all__ = [
     "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "ctl", "directories", "discovery",
     "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
     "key_stores", "lifespans", "log_backends", "login_options", "operations", "password_changers", "permissions", "routes",
-    "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "token_bindings", "verify", "welcome",
+    "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "statistics", "token_bindings", "verify",
+    "welcome",
 ]  # fmt: skip
 
 
@@ -232,6 +234,11 @@ def components(host: "Host") -> "Sequence[Component]":
 @hookspec
 def discovery(host: "Host") -> "Sequence[Discovery]":
     """Members of discovery documents and of the ACME directory. Two owners of one member stop the start."""
+
+
+@hookspec
+def statistics(host: "Host") -> "Sequence[Statistic]":
+    """What overviews count, keyed by ``name``. Read by ca-admin."""
 
 
 @hookspec

@@ -321,6 +321,9 @@ class Host(Protocol):
     def audit_events(self) -> Sequence[EventType]:
         """The audit event types of the kernel and of enabled plugins. Complete from the hook ``verify`` on."""
 
+    def configuration(self) -> Mapping[str, Any]:
+        """Every key of the kernel and of enabled plugins by section, with its value or default, fit for JSON; secrets are left out."""
+
     def nodes(self) -> Sequence[NodeInfo]:
         """Every node that this one knows, itself too, by label; from memory."""
 

@@ -11,7 +11,7 @@ import pytest
 from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientResolver
-from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.declarations import ScopeDefinition, Statistic
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, ClientTrust
 from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
@@ -80,6 +80,7 @@ def kernel_with(*features, **sections):
 
 COMPONENTS = {
     "scopes": (ScopeDefinition, "sample", "return [ScopeDefinition('sample', 'A sample.')]"),
+    "statistics": (Statistic, "sample", "return [Statistic(name='sample', count=None)]"),
     "client_trust": (ClientTrust, "sample", "return [ClientTrust(name='sample', roots=lambda: [])]"),
     "authenticators": (
         Authenticator,

@@ -1,6 +1,6 @@
 """What plugins declare as data: settings, schemas, jobs, checks, commands, permissions, events."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -106,6 +106,16 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     run: Callable[[], Awaitable[CheckResult]]
     ready: bool = True
+
+
+class Statistic(msgspec.Struct, frozen=True, kw_only=True):
+    """How many there are of something, for overviews: ``count`` gives totals by what they count, such as ``total`` and ``active``.
+
+    It may visit every row: whoever shows it asks seldom.
+    """
+
+    name: str
+    count: Callable[[], Awaitable[Mapping[str, int]]]
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):

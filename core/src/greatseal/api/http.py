@@ -27,6 +27,10 @@ ListenerName = Literal["main", "admin"]
 """``main`` is ``[server] listen``; ``admin`` is ``[admin] listen``, and does not run without that section."""
 
 
+OPERATOR_ROLES = ("administrator", "ca_operations", "ca_ra", "auditor")
+"""What operators of the CA may be. A ``ca_ra`` acts for one CA, all others for every one."""
+
+
 class Rule(msgspec.Struct, frozen=True):
     """Who may call a route. Each class but Anonymous and Handler is served by one :class:`AuthScheme`, which a plugin brings.
 
@@ -72,7 +76,10 @@ class Bearer(Rule, frozen=True):
 
 
 class Operator(Rule, frozen=True):
-    """An operator of the CA with one of ``roles``; its caller is an :class:`OperatorCaller`. Served by no plugin yet."""
+    """An operator of the CA with one of ``roles``, which are among :data:`OPERATOR_ROLES`. Served by the plugin ca-admin.
+
+    The caller is an :class:`OperatorCaller`.
+    """
 
     roles: tuple[str, ...]
 

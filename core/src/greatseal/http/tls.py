@@ -54,6 +54,19 @@ class Tls:
         connection.context = self._current
 
 
+def client_roots(file: Path) -> list[bytes]:
+    """The certificates of a PEM file, as DER. Raises ListenProblem."""
+    from cryptography import x509  # only those pay for it who ask clients
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    try:
+        return [one.public_bytes(Encoding.DER) for one in x509.load_pem_x509_certificates(file.read_bytes())]
+    except OSError as error:
+        raise ListenProblem(f"client_ca_file: {file}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ListenProblem(f"client_ca_file: {file}: expected one certificate or more in PEM") from None
+
+
 def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
     """TLS 1.2 or newer with a PEM chain and its key, which is accepted and nobody else's to read. Raises ListenProblem with all faults."""
     if problems := [problem for problem in (_unreadable(cert_file), _unreadable(key_file), _too_open(key_file)) if problem]:

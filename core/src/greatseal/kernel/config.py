@@ -74,6 +74,11 @@ class Binder:
             self._bind_one(bound, document, declaration, seen)
         return bound
 
+    @property
+    def declared(self) -> list[Declaration]:
+        """Everything that was declared."""
+        return [declaration for _, declaration in self._declared]
+
     def rows(self) -> list[tuple[str, str, str, msgspec.structs.FieldInfo, str]]:
         """Every key as (section, key, owner, field, doc), for the reference; a key whose owner is not here stands under its reader."""
         found: dict[tuple[str, str], tuple[str, str, str, msgspec.structs.FieldInfo, str]] = {}

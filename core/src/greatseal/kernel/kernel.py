@@ -3,13 +3,14 @@
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import structlog
 
 from greatseal import __version__
-from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.nodes import Peers
@@ -17,7 +18,7 @@ from greatseal.api.pages import Pages
 from greatseal.api.problems import Problem, StartProblem
 from greatseal.api.services import PAGES, PEERS, ServiceKey
 from greatseal.api.store import OPERATION, Operation
-from greatseal.audit import EVENTS, SCHEMA
+from greatseal.audit import EVENTS, SCHEMA, counted
 from greatseal.clock import SystemClock, look
 from greatseal.db.config import DatabaseConfig
 from greatseal.db.database import Store
@@ -40,7 +41,7 @@ from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.metrics import Metrics
 from greatseal.kernel.plugin_host import PluginHost
-from greatseal.kernel.registry import POINTS, Registry
+from greatseal.kernel.registry import POINTS, STATISTICS, Registry
 from greatseal.kernel.report import PluginFailed, Report
 from greatseal.kernel.scripts import ScriptRunner
 from greatseal.kernel.services import start_order
@@ -260,6 +261,7 @@ class Kernel:
                     self._report.add([problem])
             if point.hook in self._unanswered:
                 self.registry.forget(point)
+        self.registry.add(STATISTICS, Statistic(name="audit_events", count=partial(self.store.read, counted)), "core")
         for feature, component in self._collect("components"):
             if problem := self.registry.add_own(component, feature):
                 self._report.add([problem])

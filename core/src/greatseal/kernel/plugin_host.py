@@ -14,6 +14,7 @@ from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
 from greatseal.audit import recorded
 from greatseal.host import Blocking, NodeInfo
+from greatseal.kernel.redacted import in_force
 from greatseal.kernel.services import requires_of, uses_of
 from greatseal.keys.envelopes import FeatureEnvelopes
 
@@ -105,6 +106,9 @@ class PluginHost:
 
     def audit_events(self) -> Sequence[EventType]:
         return self._kernel.audit_events
+
+    def configuration(self) -> Mapping[str, Any]:
+        return in_force(self._kernel.binder.declared, self._kernel.bound)
 
     def nodes(self) -> Sequence[NodeInfo]:
         return [self._kernel.this_node()]

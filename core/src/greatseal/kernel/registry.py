@@ -11,7 +11,7 @@ from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.authorization import Extension
 from greatseal.api.clients import ClientAuthMethod, ClientResolver
 from greatseal.api.components import Component, contract_of
-from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.declarations import ScopeDefinition, Statistic
 from greatseal.api.directory import Directory, DirectoryUnavailable
 from greatseal.api.http import AuthScheme, ClientTrust
 from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
@@ -42,6 +42,7 @@ class Point(msgspec.Struct, frozen=True):
     """Whether whoever caused the call may know which server did not answer: in ACME, they chose it."""
 
 
+STATISTICS = Point("statistics", Statistic, lambda one: one.name)
 POINTS = (
     Point("key_stores", KeyStore, lambda one: one.name, seconds=60.0),
     Point("auth_schemes", AuthScheme, lambda one: one.rule.__name__, seconds=None),
@@ -66,6 +67,7 @@ POINTS = (
     Point("issuers", Issuer, lambda one: one.issue_as, seconds=120.0, named=True),
     Point("selectors", Selector, lambda one: one.type),
     Point("log_backends", LogBackend, lambda one: one.name),
+    STATISTICS,
     Point("issuance_observers", IssuanceObserver, lambda one: type(one).__name__),
 )
 """In the order in which they are collected."""

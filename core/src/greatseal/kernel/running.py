@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -19,7 +20,7 @@ from greatseal.http.dispatch import Dispatcher
 from greatseal.http.listeners import Listeners, open_listeners
 from greatseal.http.owners import Owners
 from greatseal.http.runs import Runs
-from greatseal.http.tls import Tls
+from greatseal.http.tls import Tls, client_roots
 from greatseal.kernel.folders import make_state_folder
 from greatseal.kernel.kernel import Kernel
 from greatseal.kernel.report import PluginFailed
@@ -200,6 +201,8 @@ def _ask_clients(kernel: Kernel) -> None:
     trusting = kernel.registry.of(ClientTrust).values()
     for listener in kernel.listeners:
         roots = [one.roots for one in trusting if one.listener == listener.name]
+        if listener.name == "admin" and (admin := kernel.admin()) and admin.client_ca_file:
+            roots.append(partial(client_roots, admin.client_ca_file))
         if listener.tls is None or not roots:
             continue
         tls, name = listener.tls, listener.name

@@ -46,6 +46,8 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """PEM certificate chain for TLS."""
     tls_key_file: Path | None = None
     """PEM private key for it."""
+    client_ca_file: Path | None = None
+    """PEM certificates of the CAs whose clients may show a certificate; asks for tls_cert_file. Who of them may what, others decide."""
 
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from greatseal.api.problems import StartProblem
 from greatseal.db.config import DatabaseConfig, check_url, dialect_of, sqlite_path
 from greatseal.http.connection import TrustedProxies
 from greatseal.http.sockets import ListenerConfig, check_address, is_private
-from greatseal.http.tls import Tls, lifetime_problem
+from greatseal.http.tls import Tls, client_roots, lifetime_problem
 from greatseal.kernel import settings
 from greatseal.kernel.folders import state_problem
 from greatseal.keys.cluster import load_cluster_key
@@ -79,11 +79,24 @@ def listeners(
         files, wrong = _tls(chosen, read=tls, now=now) if sound else (None, [])
         problems += [f"[{section}] {message}" for message in wrong]
         found.append(ListenerConfig(name, chosen.listen, files))
+    if admin and admin.client_ca_file:
+        problems += _client_ca_problems(admin, admin.client_ca_file, read=tls)
     try:
         TrustedProxies(server.trusted_proxies)
     except ValueError as error:
         problems.append(f"[server] trusted_proxies: {error}; expected networks such as 10.0.0.0/8, or unix")
     return found, problems
+
+
+def _client_ca_problems(admin: settings.Admin, file: Path, *, read: bool) -> list[str]:
+    if admin.tls_cert_file is None:
+        return ["[admin] client_ca_file: clients show certificates in TLS alone; set tls_cert_file and tls_key_file"]
+    if read:
+        try:
+            client_roots(file)
+        except StartProblem as problem:
+            return [f"[admin] {message}" for message in problem.messages]
+    return []
 
 
 def _tls(chosen: settings.Server | settings.Admin, *, read: bool, now: int) -> tuple[Tls | None, Sequence[str]]:

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 import msgspec
 
-__all__ = ["PUBLIC", "AddressPolicy", "is_public", "special_purpose"]
+__all__ = ["PUBLIC", "AddressPolicy", "is_public", "source_of", "special_purpose"]
 
 # IANA IPv4 Special-Purpose Address Registry, IPv4 multicast, and control addresses that look like hosts.
 _IPV4 = tuple(
@@ -116,3 +116,14 @@ class AddressPolicy(msgspec.Struct, frozen=True):
 
 PUBLIC = AddressPolicy()
 """Public hosts alone."""
+
+
+def source_of(remote: str) -> str:
+    """The key that stands for an address in limits: of IPv6 its /64, since one machine may have every address of that (RFC 8981)."""
+    try:
+        address = ip_address(remote)
+    except ValueError:
+        return remote
+    if not isinstance(address, IPv6Address):
+        return remote
+    return str(address.ipv4_mapped or IPv6Network((int(address) >> 64 << 64, 64)))

@@ -16,7 +16,7 @@ from greatseal.api.clients import Client, InvalidClient, StoredSecret
 from greatseal.api.declarations import Secret
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
-from greatseal_idp.addresses import source_of
+from greatseal.net.addresses import source_of
 from greatseal_idp.tables import client as client_table
 
 POOL = "argon2"

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import RateLimited, Unavailable
 from greatseal.host import Host
-from greatseal_idp.addresses import source_of
+from greatseal.net.addresses import source_of
 from greatseal_idp.settings import IdpServer
 
 WINDOW = 300.0

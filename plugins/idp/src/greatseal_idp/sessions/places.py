@@ -15,8 +15,8 @@ from greatseal.api.store import Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
+from greatseal.net.addresses import source_of
 from greatseal_idp import tables as t
-from greatseal_idp.addresses import source_of
 
 NAME = "greatseal_known"
 KIND = "kb"
