@@ -1,4 +1,16 @@
 """The certificate authority as one install: every feature of an ACME CA."""
 
-features = ("ca", "acme", "resolver", "http-01", "tls-alpn-01", "dns-01", "dns-persist-01", "onion-csr-01", "email-reply-00", "caa")
+features = (
+    "ca",
+    "acme",
+    "resolver",
+    "http-01",
+    "tls-alpn-01",
+    "dns-01",
+    "dns-persist-01",
+    "onion-csr-01",
+    "email-reply-00",
+    "caa",
+    "ca-admin",
+)
 """What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01, a draft."""

@@ -1,0 +1,3 @@
+"""``greatseal ctl`` for operators of the CA."""
+
+COMMANDS = ()

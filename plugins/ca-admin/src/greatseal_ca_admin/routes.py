@@ -1,0 +1,162 @@
+"""/admin/operators."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import UNSET, UnsetType
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.http import Call, Operator, Reply, Route
+from greatseal.api.lists import LARGEST, MOST, number_of
+from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.store import Tx
+from greatseal.host import Host
+from greatseal.jose.acceptance import accept_public_key
+from greatseal_ca_admin import operators
+from greatseal_ca_admin.lockout import unlock
+from greatseal_ca_admin.operators import ADMINISTRATOR, Fields
+
+PATH = "/admin/operators"
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+class Unprocessable(Problem):
+    """The change would make what cannot be."""
+
+    status, error, type = 422, "invalid_request", "malformed"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator as a caller writes it: POST, PUT. ``certificate`` is PEM; without it the listener has to trust its issuer."""
+
+    name: str
+    role: str
+    cert_fingerprint: str | None = None
+    certificate: str | None = None
+    gssapi_principal: str | None = None
+    ca_id: str | None = None
+    active: bool = True
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a PATCH changes; what is left out stays."""
+
+    name: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    cert_fingerprint: str | UnsetType | None = UNSET
+    certificate: str | UnsetType | None = UNSET
+    gssapi_principal: str | UnsetType | None = UNSET
+    ca_id: str | UnsetType | None = UNSET
+    active: bool | UnsetType = UNSET
+
+
+class OperatorsAdmin:
+    """The routes. ``retrust`` has the listener trust the certificates that operators have now."""
+
+    def __init__(self, host: Host, ca_ids: Sequence[str], retrust: Callable[[], Awaitable[None]]) -> None:
+        self._host = host
+        self._ca_ids = ca_ids
+        self._retrust = retrust
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        only, one = Operator((ADMINISTRATOR,)), f"{PATH}/{{id}}"
+        return [
+            Route("GET", PATH, self.listed, "acme-admin", only, "admin", summary="Operators by name"),
+            Route("POST", PATH, self.create, "acme-admin", only, "admin", summary="Make an operator"),
+            Route("GET", one, self.show, "acme-admin", only, "admin", summary="One operator"),
+            Route("PUT", one, self.replace, "acme-admin", only, "admin", summary="Replace an operator"),
+            Route("PATCH", one, self.change, "acme-admin", only, "admin", summary="Change an operator"),
+            Route("DELETE", one, self.delete, "acme-admin", only, "admin", summary="Delete an operator"),
+            Route("POST", f"{one}/unlock", self.unlock, "acme-admin", only, "admin", summary="Unlock an operator after failed sign-ins"),
+        ]
+
+    async def listed(self, call: Call) -> Reply:
+        limit = number_of(call, "limit", least=1, default=100, most=MOST)
+        offset = number_of(call, "offset", least=0, default=0, most=LARGEST)
+        found = await self._host.db.read(operators.listed, limit, offset)
+        return Reply.json({"operators": found, "limit": limit, "offset": offset})
+
+    async def show(self, call: Call) -> Reply:
+        return Reply.json(await self._host.db.read(operators.shown, call.path["id"]))
+
+    async def create(self, call: Call) -> Reply:
+        fields = self._checked(await call.body(Asked))
+        made = await self._host.db.write(operators.create, self._host.handles.new_id(), fields, by=call.caller.subject)
+        await self._retrust()
+        return Reply.json(made, status=201)
+
+    async def replace(self, call: Call) -> Reply:
+        fields = self._checked(await call.body(Asked))
+        return await self._changed(call, fields)
+
+    async def change(self, call: Call) -> Reply:
+        asked = await call.body(Changes)
+        before = await self._host.db.read(operators.fields_of, call.path["id"])
+        given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
+        stored = {name: getattr(before, name) for name in ("name", "role", "gssapi_principal", "ca_id", "active")}
+        if "certificate" not in given and "cert_fingerprint" not in given:
+            stored["cert_fingerprint"] = before.cert_fingerprint
+        try:
+            fields = self._checked(Asked(**{**stored, **given}))
+        except BadRequest as problem:
+            raise Unprocessable(problem.detail) from None
+        if fields.cert_fingerprint == before.cert_fingerprint and fields.certificate is None:
+            fields = msgspec.structs.replace(fields, certificate=before.certificate)
+        return await self._changed(call, fields)
+
+    async def delete(self, call: Call) -> Reply:
+        await self._host.db.write(operators.delete, call.path["id"], by=call.caller.subject)
+        await self._retrust()
+        return Reply.empty()
+
+    async def unlock(self, call: Call) -> Reply:
+        await self._host.db.write(_unlock, call.path["id"], call.caller.subject)
+        return Reply.empty()
+
+    async def _changed(self, call: Call, fields: Fields) -> Reply:
+        made = await self._host.db.write(operators.change, call.path["id"], fields, by=call.caller.subject)
+        await self._retrust()
+        return Reply.json(made)
+
+    def _checked(self, asked: Asked) -> Fields:
+        der = None if asked.certificate is None else der_of(asked.certificate)
+        fingerprint = asked.cert_fingerprint and asked.cert_fingerprint.replace(":", "").lower()
+        if fingerprint is not None and not _FINGERPRINT.fullmatch(fingerprint):
+            raise BadRequest("cert_fingerprint: expected the SHA-256 of the certificate, 64 hexadecimal digits")
+        if der is not None and fingerprint not in {None, sha256(der).hexdigest()}:
+            raise BadRequest("cert_fingerprint: it is not that of the certificate; leave one of them out")
+        principal = asked.gssapi_principal
+        if principal is not None and not (0 < len(principal) <= 255 and principal.isprintable()):
+            raise BadRequest("gssapi_principal: expected 1 to 255 printable characters")
+        fields = Fields(
+            name=asked.name,
+            role=asked.role,
+            cert_fingerprint=fingerprint if der is None else sha256(der).hexdigest(),
+            certificate=der,
+            gssapi_principal=principal,
+            ca_id=asked.ca_id,
+            active=asked.active,
+        )
+        operators.check(fields, self._ca_ids)
+        return fields
+
+
+def der_of(pem: str) -> bytes:
+    """The one certificate of a PEM text. Raises BadRequest."""
+    try:
+        (certificate,) = x509.load_pem_x509_certificates(pem.encode())
+        accept_public_key(certificate.public_key())
+    except ValueError as error:
+        raise BadRequest(f"certificate: expected one in PEM, of a key that is accepted: {error}") from None
+    return certificate.public_bytes(Encoding.DER)
+
+
+def _unlock(tx: Tx, id: str, by: str) -> None:
+    fields = operators.fields_of(tx, id)
+    unlock(tx, id)
+    tx.audit(AuditEvent(event_type="operator.unlock", service="ca", sub=fields.name, principal=by, detail=f"operator {id}"))
