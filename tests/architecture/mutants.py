@@ -35,6 +35,7 @@ SCOPE = (
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
     "plugins/dpop/src/**/*.py",
+    "plugins/eab/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",
@@ -45,6 +46,7 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/onion-csr-01/src/**/*.py",
     "plugins/resource-indicators/src/**/*.py",
+    "plugins/san-kerberos/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",
 )
 """Where every deciding line has an entry."""

@@ -11,6 +11,7 @@ features = (
     "onion-csr-01",
     "email-reply-00",
     "caa",
+    "eab",
     "ca-admin",
 )
-"""What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01, a draft."""
+"""What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01, a draft, and san-kerberos."""

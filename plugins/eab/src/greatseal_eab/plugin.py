@@ -1,0 +1,71 @@
+"""External account binding: only clients that the operator knows get an account."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from greatseal import hookimpl
+from greatseal.api.acme import AccountBinding
+from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema
+from greatseal.api.http import Route
+from greatseal.host import Host
+from greatseal_eab.binding import ExternalAccountBinding
+from greatseal_eab.keys import EabKeys
+from greatseal_eab.routes import EabAdmin
+from greatseal_eab.settings import EabServer, canonical_key
+from greatseal_eab.tables import SCHEMA
+
+
+class Plugin:
+    """Keys by configuration and by the admin API, each good for one account."""
+
+    def __init__(self) -> None:
+        self._keys: EabKeys | None = None
+
+    def keys(self, host: Host) -> EabKeys:
+        """The keys, made when the first hook needs them."""
+        if self._keys is None:
+            settings = host.settings(EabServer)
+            configured = {kid: canonical_key(key.value) for kid, key in settings.eab_keys.items()}
+            self._keys = EabKeys(host, configured, settings.master_secret)
+        return self._keys
+
+    @hookimpl
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("server", EabServer)]
+
+    @hookimpl
+    def schemas(self) -> Sequence[Schema]:
+        return [SCHEMA]
+
+    @hookimpl
+    def audit_events(self) -> Sequence[EventType]:
+        return [
+            EventType("eab.create", "ca", "An EAB key was stored; the subject is its kid, the principal who did it."),
+            EventType("eab.delete", "ca", "An EAB key was deleted; the principal is who did it."),
+            EventType("eab.use", "ca", "A new account was bound to an EAB key."),
+            EventType("eab.reject", "ca", "The MAC of a binding is not by the EAB key of its kid."),
+            EventType("security.violation", "ca", "Somebody tried what no client does by mistake; the detail says what."),
+        ]
+
+    @hookimpl
+    def account_bindings(self, host: Host) -> Sequence[AccountBinding]:
+        return [ExternalAccountBinding(self.keys(host), required=host.settings(EabServer).external_account_required)]
+
+    @hookimpl
+    def routes(self, host: Host) -> Sequence[Route]:
+        return EabAdmin(host, self.keys(host)).routes()
+
+    @hookimpl
+    def operations(self, host: Host) -> Sequence[Callable[..., Any]]:
+        keys = self.keys(host)
+        return [keys.create, keys.delete, keys.obtain]
+
+    @hookimpl
+    def lifespans(self, host: Host) -> Sequence[Lifespan]:
+        @asynccontextmanager
+        async def serving() -> AsyncIterator[None]:
+            await self.keys(host).store_configured()
+            yield
+
+        return [Lifespan(name="eab", open=serving)]
