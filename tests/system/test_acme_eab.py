@@ -9,6 +9,7 @@ from rig.acme import Key, acme_site, b64url, csr_for
 from rig.eab import binding
 from sqlalchemy import select
 
+from greatseal.api.declarations import Statistic
 from greatseal.api.services import ACCOUNTS
 from greatseal.db.core_tables import audit
 from greatseal.testing.operators import install_operators
@@ -219,6 +220,8 @@ async def test_ca_012_ca_129_ca_130_r90_keys_are_listed_in_pages(site):
     assert await kids("?used=false") == [one for one in everything if one != "kid-3"]
     assert await kids("?limit=2&offset=1") == everything[1:3]
     assert await kids("?limit=0") == await kids("?offset=9999") == []
+    (statistic,) = (one for name, one in site.service.host("eab").components(Statistic).items() if name == "eab_keys")
+    assert await statistic.count() == {"total": 5, "used": 1, "unused": 4}
     _, whole = await admin(site)
     assert {tuple(one) for one in whole["eab_keys"]} == {("kid", "created", "used_at", "profile_grants")}
     for wrong in ("used=yes", "limit=-1", "limit=x", "offset=-1", "offset=1.5"):

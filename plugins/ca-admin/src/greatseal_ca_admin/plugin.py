@@ -11,7 +11,7 @@ from greatseal.api.issuance import FinalizeCheck
 from greatseal.api.services import ISSUANCE
 from greatseal.host import Host
 from greatseal_ca_admin import first
-from greatseal_ca_admin.alarm import EVERY, RESUMED, WATCHED, Alarm
+from greatseal_ca_admin.alarm import EVERY, RESUMED, Alarm
 from greatseal_ca_admin.first import Trust
 from greatseal_ca_admin.lockout import Lockout
 from greatseal_ca_admin.overview import Overview
@@ -63,7 +63,6 @@ class Plugin:
             EventType("operator.delete", "ca", "An operator was deleted."),
             EventType("operator.lock", "ca", "Too many sign-ins of an operator failed."),
             EventType("operator.unlock", "ca", "An administrator ended such a lock."),
-            EventType(WATCHED, "ca", "Somebody tried what only an attacker tries; many of them raise the alarm."),
             EventType("issuance.halt", "ca", "The alarm ended all issuing."),
             EventType(RESUMED, "ca", "An administrator allowed issuing again."),
         ]

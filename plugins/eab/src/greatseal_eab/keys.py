@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
@@ -28,6 +28,7 @@ _USED = select(t.use.c.kid).where(t.use.c.kid == param("kid"))
 _USE = insert_new(t.use)
 _FORGET_USE = delete(t.use).where(t.use.c.kid == param("kid"))
 _PAGE = select(t.key).order_by(t.key.c.created_at, t.key.c.kid).limit(param("limit")).offset(param("offset"))
+_COUNT = select(func.count().label("total"), func.count(t.key.c.used_at).label("used")).select_from(t.key)
 _LISTINGS = {None: _PAGE, True: _PAGE.where(t.key.c.used_at.is_not(None)), False: _PAGE.where(t.key.c.used_at.is_(None))}
 
 
@@ -104,6 +105,11 @@ class EabKeys:
     def listed(self, tx: Tx, used: bool | None, limit: int, offset: int) -> Sequence[EabKey]:
         """Keys in the order in which they were made: what is made meanwhile shifts no page."""
         return [_key(row) for row in tx.all(_LISTINGS[used], limit=limit, offset=offset)]
+
+    async def count(self) -> Mapping[str, int]:
+        """How many there are, used and not."""
+        total, used = await self._host.db.read(_counted)
+        return {"total": total, "used": used, "unused": total - used}
 
     def secret(self, tx: Tx, kid: str) -> str:
         """The HMAC key of a key that exists, as it is stored."""
@@ -192,6 +198,13 @@ class EabKeys:
     def _derive(self, name: str) -> Credentials:
         assert self._master_secret is not None  # asked by whoever saw that it derives
         return derive(self._master_secret, name)
+
+
+@scan
+def _counted(tx: Tx) -> tuple[int, int]:
+    row = tx.one(_COUNT)
+    assert row is not None  # an aggregate has a row
+    return row.total, row.used
 
 
 def _key(row: Row) -> EabKey:

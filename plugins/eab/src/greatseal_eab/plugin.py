@@ -6,7 +6,7 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.acme import AccountBinding
-from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema
+from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema, Statistic
 from greatseal.api.http import Route
 from greatseal.host import Host
 from greatseal_eab.binding import ExternalAccountBinding
@@ -45,7 +45,6 @@ class Plugin:
             EventType("eab.delete", "ca", "An EAB key was deleted; the principal is who did it."),
             EventType("eab.use", "ca", "A new account was bound to an EAB key."),
             EventType("eab.reject", "ca", "The MAC of a binding is not by the EAB key of its kid."),
-            EventType("security.violation", "ca", "Somebody tried what no client does by mistake; the detail says what."),
         ]
 
     @hookimpl
@@ -55,6 +54,10 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return EabAdmin(host, self.keys(host)).routes()
+
+    @hookimpl
+    def statistics(self, host: Host) -> Sequence[Statistic]:
+        return [Statistic(name="eab_keys", count=self.keys(host).count)]
 
     @hookimpl
     def operations(self, host: Host) -> Sequence[Callable[..., Any]]:
