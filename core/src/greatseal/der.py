@@ -1,6 +1,6 @@
 """The little DER (X.690) that cryptography does not give: raw parts of a structure, and putting certificates, CRLs and answers together."""
 
-from datetime import UTC, datetime
+from datetime import date
 from functools import lru_cache
 
 from greatseal.api.moments import SECOND
@@ -14,11 +14,11 @@ INTEGER = 0x02
 BIT_STRING = 0x03
 OCTET_STRING = 0x04
 ENUMERATED = 0x0A
-UTC_TIME = 0x17
-GENERALIZED_TIME = 0x18
 SEQUENCE = 0x30
 EXPLICIT = 0xA0
-_FIRST_GENERALIZED = 2050
+_EPOCH = date(1970, 1, 1).toordinal()
+_GENERALIZED = (date(2050, 1, 1).toordinal() - _EPOCH) * 86_400 * SECOND
+"""From 2050 on a Time is a GeneralizedTime."""
 
 
 def children(element: bytes) -> list[bytes]:
@@ -70,17 +70,24 @@ def octet_string(content: bytes) -> bytes:
     return element(OCTET_STRING, content)
 
 
-@lru_cache(1024)
 def time(moment: int) -> bytes:
     """A Time of a certificate or CRL (RFC 5280 s4.1.2.5): UTCTime through 2049, then GeneralizedTime. ``moment`` is in microseconds."""
-    when = datetime.fromtimestamp(moment // SECOND, UTC)
-    return element(UTC_TIME, f"{when:%y%m%d%H%M%SZ}".encode()) if when.year < _FIRST_GENERALIZED else generalized_time(moment)
+    if moment >= _GENERALIZED:
+        return generalized_time(moment)
+    day, second = divmod(moment // SECOND, 86_400)
+    return b"\x17\x0d%b%02d%02d%02dZ" % (_date(day)[2:], second // 3600, second // 60 % 60, second % 60)
+
+
+def generalized_time(moment: int) -> bytes:
+    """A GeneralizedTime of whole seconds. ``moment`` is in microseconds."""
+    day, second = divmod(moment // SECOND, 86_400)
+    return b"\x18\x0f%b%02d%02d%02dZ" % (_date(day), second // 3600, second // 60 % 60, second % 60)
 
 
 @lru_cache(1024)
-def generalized_time(moment: int) -> bytes:
-    """A GeneralizedTime of whole seconds. ``moment`` is in microseconds."""
-    return element(GENERALIZED_TIME, f"{datetime.fromtimestamp(moment // SECOND, UTC):%Y%m%d%H%M%SZ}".encode())
+def _date(day: int) -> bytes:
+    """``YYYYMMDD`` of a day since 1970."""
+    return f"{date.fromordinal(_EPOCH + day):%Y%m%d}".encode()
 
 
 def bit_string(content: bytes) -> bytes:

@@ -1,15 +1,18 @@
 import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.x509 import ocsp
 from cryptography.x509.oid import NameOID
 
 from greatseal.api.acme import AccountView, Identifier
@@ -66,7 +69,35 @@ class Desk(msgspec.Struct, frozen=True):
 
     def authority(self, ca_id: str = "default"):
         """The open CA of that id."""
-        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca")).authorities.issuing[ca_id]
+        return self.parts.authorities.issuing[ca_id]
+
+    @property
+    def parts(self):
+        """What the hooks of the plugin share."""
+        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca"))
+
+    async def revoke(self, certificate: Certificate, reason: int | None = None) -> Certificate:
+        """As whoever revokes does before the reply."""
+        revoked = await self.db.write(partial(self.issuance.revoke, by="alice"), certificate.id, reason)
+        await self.issuance.publish([revoked])
+        return revoked
+
+    async def fetch(self, path: str, *, method: str = "GET", **more):
+        """Status, headers and body."""
+        async with aiohttp.ClientSession() as session, session.request(method, self.service.url + path, **more) as reply:
+            return reply.status, reply.headers, await reply.read()
+
+    async def ask(self, *certificates: Certificate, path="/ca/ocsp", ca_id="default", nonce=None, hash_alg=None) -> ocsp.OCSPResponse:
+        """The answer of the OCSP responder."""
+        issuer, builder = self.authority(ca_id).certificate, ocsp.OCSPRequestBuilder()
+        for one in certificates:
+            builder = builder.add_certificate(x509.load_der_x509_certificate(one.der), issuer, hash_alg or hashes.SHA1())
+        if nonce is not None:
+            builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
+        data, kind = builder.build().public_bytes(Encoding.DER), {"Content-Type": "application/ocsp-request"}
+        status, headers, body = await self.fetch(path, method="POST", data=data, headers=kind)
+        assert (status, headers["Content-Type"]) == (200, "application/ocsp-response")
+        return ocsp.load_der_ocsp_response(body)
 
     def chain(self, certificate: Certificate) -> list[x509.Certificate]:
         """The certificate and those above it, the root too."""

@@ -1,13 +1,9 @@
 """Revocation: reasons, keys that come with it, and the lists and answers that tell of it (RFC 5280 s5, RFC 6960)."""
 
 import asyncio
-from functools import partial
 
-import aiohttp
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from msgspec.structs import replace
 from sqlalchemy import select
@@ -21,23 +17,8 @@ from greatseal_ca import tables
 REVOKED = ocsp.OCSPCertStatus.REVOKED
 
 
-def parts(desk):
-    return desk.service.kernel.hooks.instances["ca"]._shared(desk.service.host("ca"))
-
-
-async def revoke(desk, certificate, reason=None):
-    revoked = await desk.db.write(partial(desk.issuance.revoke, by="alice"), certificate.id, reason)
-    await desk.issuance.publish([revoked])
-    return revoked
-
-
-async def fetch(desk, path: str, **more):
-    async with aiohttp.ClientSession() as session, session.request(more.pop("method", "GET"), desk.service.url + path, **more) as reply:
-        return reply.status, reply.headers, await reply.read()
-
-
 async def revocation_list(desk, path="/ca/crl"):
-    status, headers, body = await fetch(desk, path)
+    status, headers, body = await desk.fetch(path)
     assert (status, headers["Content-Type"]) == (200, "application/pkix-crl")
     return x509.load_der_x509_crl(body)
 
@@ -59,33 +40,18 @@ def serial(certificate) -> int:
     return int.from_bytes(certificate.serial)
 
 
-async def ask(desk, *certificates, path="/ca/ocsp", ca_id="default", nonce=None, hash_alg=None) -> ocsp.OCSPResponse:
-    issuer = desk.authority(ca_id).certificate
-    builder = ocsp.OCSPRequestBuilder()
-    for one in certificates:
-        leaf = x509.load_der_x509_certificate(one.der)
-        builder = builder.add_certificate(leaf, issuer, hash_alg or hashes.SHA1())  # a name, not a proof
-    if nonce is not None:
-        builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
-    data = builder.build().public_bytes(Encoding.DER)
-    status, headers, body = await fetch(desk, path, method="POST", data=data, headers={"Content-Type": "application/ocsp-request"})
-    assert (status, headers["Content-Type"]) == (200, "application/ocsp-response")
-    return ocsp.load_der_ocsp_response(body)
-
-
 # ---- What is recorded
 
 
 @pytest.mark.parametrize("reason", [None, 0, 1, 3, 4, 5, 9])
 async def test_each_reason_of_an_end_entity_is_taken_and_none_is_said_by_leaving_it_out(desk, reason):
     certificate = await desk.certify("a.example.com")
-    revoked = await revoke(desk, certificate, reason)
+    revoked = await desk.revoke(certificate, reason)
 
     assert (revoked.status, revoked.reason) == ("revoked", reason or None)
     flag = told(await revocation_list(desk))[serial(certificate)]
-    assert (flag and flag.value) == {
-        None: None, 0: None, 1: "keyCompromise", 3: "affiliationChanged", 4: "superseded", 5: "cessationOfOperation", 9: "privilegeWithdrawn",
-    }[reason]  # fmt: skip
+    words = {1: "keyCompromise", 3: "affiliationChanged", 4: "superseded", 5: "cessationOfOperation", 9: "privilegeWithdrawn"}
+    assert (flag and flag.value) == words.get(reason)
 
 
 @pytest.mark.parametrize("reason", [2, 6, 7, 8, 10, 11, -1])
@@ -93,28 +59,28 @@ async def test_a_reason_that_no_end_entity_has_is_refused_with_those_that_there_
     certificate = await desk.certify("a.example.com")
 
     with pytest.raises(BadRequest, match=f"the reason {reason} is none of 0 .unspecified., 1 .keyCompromise., 3"):
-        await revoke(desk, certificate, reason)
+        await desk.revoke(certificate, reason)
     assert told(await revocation_list(desk)) == {}
 
 
 async def test_a_second_revocation_can_only_say_that_the_key_is_compromised(desk):
     certificate = await desk.certify("a.example.com")
-    first = await revoke(desk, certificate, 4)
+    first = await desk.revoke(certificate, 4)
     with pytest.raises(Conflict, match="can only give the reason keyCompromise"):
-        await revoke(desk, certificate, 5)
-    second = await revoke(desk, certificate, 1)
+        await desk.revoke(certificate, 5)
+    second = await desk.revoke(certificate, 1)
     with pytest.raises(Conflict, match="the certificate is revoked"):
-        await revoke(desk, certificate, 1)
+        await desk.revoke(certificate, 1)
 
     assert (second.reason, second.revoked_at) == (1, first.revoked_at)
     assert told(await revocation_list(desk)) == {serial(certificate): x509.ReasonFlags.key_compromise}
-    assert (await ask(desk, certificate)).revocation_reason is x509.ReasonFlags.key_compromise
+    assert (await desk.ask(certificate)).revocation_reason is x509.ReasonFlags.key_compromise
 
 
 async def test_a_compromised_key_is_blocked_at_once_and_never_certified_again_even_when_it_is_unblocked(desk):
     certificate = await desk.certify("a.example.com")
     waiting = await desk.compose("b.example.com")
-    await revoke(desk, certificate, 1)
+    await desk.revoke(certificate, 1)
     host, name = desk.service.host("ca"), waiting.request.csr.spki_sha256
 
     assert (await host.blocked_keys.find(name)).reason == "keyCompromise"
@@ -126,7 +92,7 @@ async def test_a_compromised_key_is_blocked_at_once_and_never_certified_again_ev
 
 
 async def test_another_reason_blocks_no_key(desk):
-    await revoke(desk, await desk.certify("a.example.com"), 4)
+    await desk.revoke(await desk.certify("a.example.com"), 4)
 
     assert (await desk.certify("a.example.com")).status == "issued"
 
@@ -134,19 +100,19 @@ async def test_another_reason_blocks_no_key(desk):
 async def test_a_reservation_that_was_given_up_is_told_as_revoked(desk):
     prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
     await desk.db.write(desk.issuance.abandon, prepared)
-    await parts(desk).lists.run()
+    await desk.parts.lists.run()
 
     assert told(await revocation_list(desk)) == {int.from_bytes(prepared.serial): None}
     issued = replace(await desk.certify("b.example.com"), der=signed(prepared))
     assert (await desk.issuance.certificate(prepared.id)).revoked_at is not None
-    assert (await ask(desk, issued)).certificate_status is REVOKED
+    assert (await desk.ask(issued)).certificate_status is REVOKED
 
 
 # ---- Lists
 
 
 async def test_a_list_has_the_fields_of_the_reference(desk):
-    status, headers, body = await fetch(desk, "/ca/crl")
+    status, headers, body = await desk.fetch("/ca/crl")
     crl, issuing = x509.load_der_x509_crl(body), desk.authority().certificate
     values = {type(one.value): one for one in crl.extensions}
 
@@ -166,10 +132,10 @@ async def test_a_list_has_the_fields_of_the_reference(desk):
 
 
 async def test_a_list_may_be_kept_by_caches_and_is_sent_once(desk):
-    _, headers, _ = await fetch(desk, "/ca/crl")
-    again = await fetch(desk, "/ca/crl", headers={"If-None-Match": headers["ETag"]})
-    await revoke(desk, await desk.certify("a.example.com"))
-    other, fresh, body = await fetch(desk, "/ca/crl", headers={"If-None-Match": headers["ETag"]})
+    _, headers, _ = await desk.fetch("/ca/crl")
+    again = await desk.fetch("/ca/crl", headers={"If-None-Match": headers["ETag"]})
+    await desk.revoke(await desk.certify("a.example.com"))
+    other, fresh, body = await desk.fetch("/ca/crl", headers={"If-None-Match": headers["ETag"]})
 
     assert (again[0], again[2]) == (304, b"")
     assert headers["Cache-Control"].startswith("public, max-age=86")
@@ -180,7 +146,7 @@ async def test_a_list_may_be_kept_by_caches_and_is_sent_once(desk):
 async def test_numbers_only_grow_whatever_the_clock_and_the_process_do(open_desk):
     clock = FakeClock()
     desk = await open_desk(clock=clock)
-    lists = parts(desk).lists
+    lists = desk.parts.lists
     seen = [number_of(await revocation_list(desk))]
     for seconds in (0, 0, 3600, -7200, 0, -86_400, 10):
         clock.advance(seconds)
@@ -197,8 +163,8 @@ async def test_revocations_at_once_are_answered_after_a_list_that_has_them_and_s
     before = len(await desk.rows(select(tables.crl_number)))
 
     async def revoked_and_seen(certificate) -> bool:
-        await revoke(desk, certificate)
-        served = await parts(desk).lists.find("default", 1)
+        await desk.revoke(certificate)
+        served = await desk.parts.lists.find("default", 1)
         return serial(certificate) in told(x509.load_der_x509_crl(served.der))
 
     assert all(await asyncio.gather(*map(revoked_and_seen, certificates)))
@@ -211,14 +177,14 @@ async def test_revocations_at_once_are_answered_after_a_list_that_has_them_and_s
 
 async def test_a_list_that_is_full_is_followed_by_another_which_says_what_its_certificates_say(open_desk):
     desk = await open_desk()
-    parts(desk).shards.limit = 3
+    desk.parts.shards.limit = 3
     certificates = [await desk.certify(f"{number}.example.com") for number in range(7)]
     urls = []
     for one in certificates:
         leaf = x509.load_der_x509_certificate(one.der)
         (point,) = leaf.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
         urls.append(point.full_name[0].value.removeprefix(desk.service.url))
-        await revoke(desk, one)
+        await desk.revoke(one)
 
     assert [one.crl_shard for one in certificates] == [1, 1, 1, 2, 2, 2, 3]
     assert urls == ["/ca/crl"] * 3 + ["/ca/crl/2"] * 3 + ["/ca/crl/3"]
@@ -227,17 +193,17 @@ async def test_a_list_that_is_full_is_followed_by_another_which_says_what_its_ce
         assert told(crl).keys() == {serial(one) for one, url in zip(certificates, urls, strict=True) if url == path}
         scope = crl.extensions.get_extension_for_class(x509.IssuingDistributionPoint).value
         assert [one.value for one in scope.full_name] == [desk.service.url + path]
-    assert (await fetch(desk, "/ca/crl/4"))[0] == 404
-    assert (await fetch(desk, "/ca/crl/x"))[0] == 404
+    assert (await desk.fetch("/ca/crl/4"))[0] == 404
+    assert (await desk.fetch("/ca/crl/x"))[0] == 404
 
 
 async def test_expired_certificates_make_room_and_leave_the_list_after_they_were_told(open_desk):
     clock = FakeClock()
     desk = await open_desk(clock=clock, profiles={"default": {"validity_days": 1}})
-    lists, shards = parts(desk).lists, parts(desk).shards
+    lists, shards = desk.parts.lists, desk.parts.shards
     shards.limit = 2
     first = [await desk.certify(f"{number}.example.com") for number in range(2)]
-    await revoke(desk, first[0])
+    await desk.revoke(first[0])
     for _ in range(2):  # within its life, and once after it (RFC 5280 s3.3)
         assert serial(first[0]) in told(await revocation_list(desk))
         clock.advance(86_400)
@@ -259,27 +225,26 @@ async def test_the_root_that_was_made_here_has_a_list_too(desk):
     assert told(crl) == {}
 
 
-async def test_a_ca_whose_root_is_elsewhere_has_no_list_of_the_root(start_service, make_csr, brought, tmp_path):
-    service = await start_service("ca", ca={"key_file": str(brought.key_file), "cert_file": str(brought.cert_file)})
+async def test_a_ca_whose_root_is_elsewhere_has_no_list_of_the_root(open_desk, brought):
+    desk = await open_desk(ca={"key_file": str(brought.key_file), "cert_file": str(brought.cert_file)})
 
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"{service.url}/ca/root.crl") as missing, session.get(f"{service.url}/ca/crl") as there:
-            assert (missing.status, there.status) == (404, 200)
+    assert (await desk.fetch("/ca/root.crl"))[0] == 404
+    assert (await desk.fetch("/ca/crl"))[0] == 200
 
 
 async def test_each_ca_has_lists_answers_and_a_certificate_of_its_own(open_desk):
     desk = await open_desk(ca=[{"id": "one", "is_default": True}, {"id": "two"}])
     one, two = [await desk.certify("a.example.com", ca_id=ca_id) for ca_id in ("one", "two")]
-    await revoke(desk, two)
+    await desk.revoke(two)
 
     assert told(await revocation_list(desk)) == {}
     assert told(await revocation_list(desk, "/ca/two/crl")).keys() == {serial(two)}
-    assert (await ask(desk, two, path="/ca/two/ocsp", ca_id="two")).certificate_status is REVOKED
-    assert (await ask(desk, one, ca_id="one")).certificate_status is ocsp.OCSPCertStatus.GOOD
-    assert (await ask(desk, two, ca_id="two")).response_status is ocsp.OCSPResponseStatus.UNAUTHORIZED
-    status, headers, body = await fetch(desk, "/ca/two/cert")
+    assert (await desk.ask(two, path="/ca/two/ocsp", ca_id="two")).certificate_status is REVOKED
+    assert (await desk.ask(one, ca_id="one")).certificate_status is ocsp.OCSPCertStatus.GOOD
+    assert (await desk.ask(two, ca_id="two")).response_status is ocsp.OCSPResponseStatus.UNAUTHORIZED
+    status, headers, body = await desk.fetch("/ca/two/cert")
     assert (status, headers["Content-Type"], body) == (200, "application/pkix-cert", desk.authority("two").chain[0])
-    assert (await fetch(desk, "/ca/three/crl"))[0] == 404
+    assert (await desk.fetch("/ca/three/crl"))[0] == 404
 
 
 @pytest.mark.parametrize("word", ["crl", "ocsp", "cert"])

@@ -1,6 +1,6 @@
 """OCSP on the wire (RFC 6960, RFC 5019, RFC 9654): requests read, answers put together and read again before they are signed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha1, sha256
 from types import MappingProxyType
 
@@ -253,6 +253,6 @@ def _is(found: ocsp.OCSPSingleResponse, meant: Status) -> bool:
     )
 
 
-def serials(statuses: Sequence[Status]) -> list[str]:
-    """In hexadecimal without sign byte, as the inventory has them."""
-    return [one.id.serial.lstrip(b"\0").hex() for one in statuses]
+def is_plain(data: bytes, asked: Asked) -> bool:
+    """Whether a request asks about one certificate and says nothing else: of those there are few for each certificate."""
+    return data == der.sequence(der.sequence(der.sequence(*(der.sequence(one.der) for one in asked.certificates[:1]))))

@@ -54,11 +54,11 @@ class Delegated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Remembered(msgspec.Struct, frozen=True):
-    """An answer, when it was made, and of which certificates it tells."""
+    """An answer, when it was made, and of which certificate it tells."""
 
     body: bytes
     since: int
-    named: tuple[str, ...]
+    named: str
 
 
 class _Issuing(msgspec.Struct, frozen=True):
@@ -138,16 +138,17 @@ class Responder:
         signature = await delegated.signer.sign(body, hash_alg=HASHES[delegated.algorithm])
         whole = ocsp.whole(body, answer, signature)
         # Something may have been revoked while it was signed, and one that is unknown now may be issued next.
-        if asked.nonce is None and before == self._changes and all(one.known for one in found):
-            self._remember((ca_id, data), _Remembered(whole, since, tuple(told(ca_id, one) for one in ocsp.serials(found))))
+        if before == self._changes and found[0].known and ocsp.is_plain(data, asked):
+            self._remember((ca_id, data), _Remembered(whole, since, told(ca_id, found[0].id.serial.lstrip(b"\0").hex())))
         return whole
 
     def _remember(self, key: tuple[str, bytes], answer: _Remembered) -> None:
+        if key in self._remembered:
+            self._drop(key)
         while len(self._remembered) >= self._most:
             self._drop(next(iter(self._remembered)))
         self._remembered[key] = answer
-        for name in answer.named:
-            self._naming[name].add(key)
+        self._naming[answer.named].add(key)
 
     def _forget(self, name: str) -> None:
         self._changes += 1
@@ -155,10 +156,10 @@ class Responder:
             self._drop(key)
 
     def _drop(self, key: tuple[str, bytes]) -> None:
-        for name in self._remembered.pop(key).named:
-            self._naming[name].discard(key)
-            if not self._naming[name]:
-                del self._naming[name]
+        name = self._remembered.pop(key).named
+        self._naming[name].discard(key)
+        if not self._naming[name]:
+            del self._naming[name]
 
 
 def public_bits(certificate: x509.Certificate) -> bytes:
