@@ -11,7 +11,7 @@ from greatseal.http.routing import PathTable, check_routes, segments_of, templat
 
 SEGMENTS = st.sampled_from(["a", "b", "ab", "{x}", "{y}", ""])
 TEMPLATES = st.lists(SEGMENTS, min_size=1, max_size=4).flatmap(
-    lambda parts: st.sampled_from([parts, [*parts, "{rest*}"]]).map(lambda all_: "/" + "/".join(all_))
+    lambda parts: st.sampled_from([parts, [*parts, "{rest*}"], [*parts, "{all**}"]]).map(lambda all_: "/" + "/".join(all_))
 )
 RAW = st.lists(
     st.sampled_from(["a", "b", "ab", "c", "", ".", "..", "%61", "%2e", "%2E%2e", "a%2Fb", "%zz", "%", "%ff", "%00", "é", "a b", "%c3%a9"]),
@@ -30,7 +30,7 @@ def reference(table: list[tuple[str, str]], method: str, path: str) -> tuple[str
     for has, template in table:
         parameters = matched(template[1:].split("/"), parts)
         if parameters is not None:
-            rank = [0 if not one.startswith("{") else 2 if one.endswith("*}") else 1 for one in template[1:].split("/")]
+            rank = [one.count("*") + 1 if one.startswith("{") else 0 for one in template[1:].split("/")]
             fits.append((rank, has, template, parameters))
     fits.sort(key=lambda fit: fit[0])
     for _, has, template, parameters in fits:
@@ -54,6 +54,8 @@ def decoded(part: str) -> str:
 def matched(template: list[str], parts: list[str]) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for at, one in enumerate(template):
+        if one.endswith("**}"):
+            return {**found, one[1:-3]: "/".join(parts[at:])} if parts[at:] else None
         if one.endswith("*}"):
             rest = parts[at:]
             return {**found, one[1:-2]: "/".join(rest)} if rest and all(rest) and not any("/" in part for part in rest) else None
@@ -125,12 +127,27 @@ def test_an_encoded_slash_is_no_separator():
     assert table.find("GET", "/files/a/b").parameters == {"path": "a/b"}
 
 
+def test_the_whole_rest_is_what_was_sent_with_its_slashes():
+    table = PathTable[int]()
+    table.add("GET", "/ocsp/{request**}", 1)
+    table.add("GET", "/ocsp/list", 2)
+
+    for path in ("a//b+/c=", "a%2F%2Fb+%2Fc%3D", "a/%2Fb%2B/c="):
+        assert table.find("GET", f"/ocsp/{path}").parameters == {"request": "a//b+/c="}
+    assert table.find("GET", "/ocsp/list").value == 2
+    assert table.find("GET", "/ocsp/").parameters == {"request": ""}
+    assert table.find("GET", "/ocsp").value is None
+    assert table.find("GET", "/ocsp/a/../b").value is None
+
+
 def test_dot_segments_never_reach_the_rest():
     assert segments_of("/files/%2e%2e/etc") is None
     assert segments_of("/files/..%2fetc") == ["files", "../etc"]
 
 
-@pytest.mark.parametrize("template", ["a", "/a/{x}y", "/a/{x*}/b", "/{x}/{x}", "/a b", "/%61", "/..", "/{X}", "", "/a/{}"])
+@pytest.mark.parametrize(
+    "template", ["a", "/a/{x}y", "/a/{x*}/b", "/a/{x**}/b", "/{x***}", "/{x}/{x}", "/a b", "/%61", "/..", "/{X}", "", "/a/{}"]
+)
 def test_bad_templates_are_refused(template):
     with pytest.raises(ValueError):
         template_of(template)
