@@ -43,7 +43,7 @@ def test_what_the_programs_say_of_a_configuration_is_shown(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60)
         said.append(done.stderr + done.stdout)
 
-    assert all(line in PAGE for line in said), said
+    assert all(re.sub(r"\d+ routes", "", line) in re.sub(r"\d+ routes", "", PAGE) for line in said), said
     assert f"\ncore: nothing -> {SCHEMA.head}\n" in TABLES
 
 
