@@ -85,6 +85,22 @@ def test_a_plugin_that_is_planned_is_called_so(site):
     assert problems({"plugins": {"enabled": ["pam"]}}) == ["[plugins] enabled: 'pam' is planned, not built yet; take the name out"]
 
 
+def test_every_feature_to_come_is_planned(site):
+    for name in ("mtc", "webui", "spiffe"):
+        assert problems({"plugins": {"enabled": [name]}}) == [f"[plugins] enabled: {name!r} is planned, not built yet; take the name out"]
+
+
+def test_what_the_plugin_that_is_missing_may_know_is_not_told(site):
+    """One misspelt name is one line."""
+    sections = {"oauth": {"min_client_secret_length": 30}, "colours": {"sky": "blue"}, "server": {**BASE["server"], "website_url": "x"}}
+
+    (problem,) = problems({"plugins": {"sets": ["ipd"]}, **sections})
+    others = problems(sections)
+
+    assert problem.startswith("[plugins] sets: 'ipd' is not an installed bundle")
+    assert len(others) == 3
+
+
 def test_settings_that_fail_name_the_plugin(site):
     install(
         site,

@@ -28,6 +28,9 @@ def read_file(path: Path) -> dict[str, Any]:
         raise StartProblem(f"{path}: not valid TOML: {error}") from None
 
 
+_MAY_BE_KNOWN = ("not enabled", "no enabled plugin knows it")
+
+
 class Bound:
     """The settings of all plugins, decoded. Where a value is wrong they hold the rest, so that the rest can be checked too.
 
@@ -48,6 +51,8 @@ class Binder:
         self._declared: list[tuple[str, Declaration]] = []
         self._owners: dict[tuple[str, str], tuple[str, msgspec.structs.FieldInfo]] = {}
         self.problems: list[str] = []
+        self.incomplete = False
+        """Whether a plugin that was asked for is not here: what nobody knows may be its, and is not told then."""
         self.refused: set[tuple[str, str]] = set()
         """The section and key of every value that is there and wrong."""
 
@@ -113,11 +118,15 @@ class Binder:
         for section, value in document.items():
             if section not in sections:
                 what = known.of_section(section) or f"unknown section{nearest(section, sections) or '; no enabled plugin knows it'}"
-                self.problems.append(f"[{section}]: {what}")
+                self._tell_unknown(f"[{section}]: {what}")
                 continue
             for place, where, key in _keys_of(section, value, declared):
                 if key not in declared.get(where, set()):
-                    self.problems.append(f"{place.key(key)}: {_unknown(where, key, declared)}")
+                    self._tell_unknown(f"{place.key(key)}: {_unknown(where, key, declared)}")
+
+    def _tell_unknown(self, problem: str) -> None:
+        if not (self.incomplete and problem.endswith(_MAY_BE_KNOWN)):
+            self.problems.append(problem)
 
     def _bind_one(self, bound: Bound, document: Document, declaration: Declaration, seen: set[str]) -> None:
         section, struct = declaration.section, declaration.struct

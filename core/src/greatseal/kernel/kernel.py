@@ -203,15 +203,18 @@ class Kernel:
         features, problems = features_of(names["enabled"], names["sets"])
         loaded, wrong = load(features)
         self._report.add([*problems, *wrong])
+        self.binder.incomplete = bool(problems or wrong)
         for plugin in loaded:
             if problem := self.hooks.register(plugin):
                 self._report.add([problem])
+                self.binder.incomplete = True
                 continue
             self.plugins[plugin.feature] = plugin
             try:
                 self.binder.declare(plugin.feature, self.hooks.collect(plugin.feature, "settings"))
             except Exception as error:  # noqa: BLE001  # whatever a third party's hook raises must name its distribution
                 self._report.add_failure(plugin.feature, "settings", error)
+                self.binder.incomplete = True
 
     def _core(self, struct: type[Any]) -> Any:
         """The Struct of a core section; its defaults where the section itself had a problem that is already in the report."""

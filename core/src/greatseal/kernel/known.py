@@ -24,6 +24,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     built: Mapping[str, Mapping[str, str]]
     planned: Mapping[str, Mapping[str, Planned]]
     instead: Mapping[str, str]
+    to_come: frozenset[str]
+    """Features that are still to come and own keys that others read already."""
 
 
 @cache
@@ -58,7 +60,7 @@ def of_section(section: str) -> str | None:
 def is_planned(feature: str) -> bool:
     """Whether it is the name of a plugin that is still to come."""
     listed = known()
-    built = {owner for keys in listed.built.values() for owner in keys.values()}
+    built = {owner for keys in listed.built.values() for owner in keys.values()} - listed.to_come
     return feature not in built and any(one.owner == feature for keys in listed.planned.values() for one in keys.values())
 
 
@@ -74,4 +76,5 @@ def _also_planned(name: str) -> str:
 
 def _off(*owners: str) -> str:
     features = " and ".join(repr(one) for one in sorted(owners))
-    return f"it belongs to the plugin {features}, which is not enabled"
+    named = f"the plugins {features}, which are" if len(owners) > 1 else f"the plugin {features}, which is"
+    return f"it belongs to {named} not enabled"
