@@ -45,7 +45,7 @@ async def test_certificates_are_listed_by_pages_and_shown_by_their_serial(desk):
         one.serial.hex() for one in sorted(made, key=lambda one: one.id, reverse=True)
     ]
     assert shown.json in first.json + rest.json
-    assert shown.json.keys() == {"id", "ca_id", "status", "profile", "serial", "not_before", "not_after"}
+    assert shown.json.keys() == {"id", "ca_id", "status", "profile", "serial", "names", "not_before", "not_after"}
 
 
 async def test_a_certificate_is_revoked_once_by_who_may(desk):

@@ -293,7 +293,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Inventory records, newest first by the second in their ids: at most ``limit`` with an id below ``before``.
 
-    A filter that is None lets all through.
+    A filter that is None lets all through. Moments are microseconds: made from ``since`` and before ``until``, ending from ``ends_since``
+    and before ``ends_until``. ``spki_sha256`` is the SHA-256 of the key, ``name`` is one of the names of the certificate or a part of one.
     """
 
     limit: int = 100
@@ -301,6 +302,14 @@ class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
     ca_id: str | None = None
     account_id: str | None = None
     status: str | None = None
+    profile: str | None = None
+    serial: bytes | None = None
+    spki_sha256: bytes | None = None
+    name: str | None = None
+    since: int | None = None
+    until: int | None = None
+    ends_since: int | None = None
+    ends_until: int | None = None
 
 
 class IssuanceObserver(ABC):

@@ -233,8 +233,18 @@ class FakeIssuance:
 
 
 def _is_asked(one: Certificate, query: CertificateQuery) -> bool:
-    asked = ((query.ca_id, one.ca_id), (query.account_id, one.account_id), (query.status, one.status))
-    return all(wanted in {None, found} for wanted, found in asked)
+    names = ("ca_id", "account_id", "status", "profile", "serial", "spki_sha256")
+    same = all(getattr(query, name) in {None, getattr(one, name)} for name in names)
+    begins = _is_within(one.not_before, query.since, query.until)
+    return same and begins and _is_within(one.not_after, query.ends_since, query.ends_until) and _is_named(one, query.name)
+
+
+def _is_within(moment: int, since: int | None, until: int | None) -> bool:
+    return (since is None or moment >= since) and (until is None or moment < until)
+
+
+def _is_named(one: Certificate, name: str | None) -> bool:
+    return name is None or (one.der is not None and name.encode() in one.der)
 
 
 def _read(csr: x509.CertificateSigningRequest) -> CertificateRequest:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import case, func, select
 
 from greatseal.api.acme import (
     AccountBinding,
@@ -22,7 +22,7 @@ from greatseal.api.acme import (
 from greatseal.api.audit import AuditEvent
 from greatseal.api.keys import BlockedKey
 from greatseal.api.problems import BadRequest, Unavailable
-from greatseal.api.store import Refuse, Row, Tx, operation
+from greatseal.api.store import Refuse, Row, Tx, operation, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
@@ -38,6 +38,7 @@ MAX_CONTACTS = 10
 _ADDR_SPEC = re.compile(r"[^\s@,;<>()\[\]\\\"?]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 
 BY_ID = select(t.account).where(t.account.c.id == param("id"))
+_TOTALS = select(func.count().label("total"), func.count(case((t.account.c.status == "valid", 1))).label("active"))
 BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbprint"))
 
 
@@ -315,3 +316,11 @@ def _usable(account: Account) -> Account:
 
 def _event(event_type: str, id: str, detail: str | None) -> AuditEvent:
     return AuditEvent(event_type=event_type, service="ca", sub=id, detail=detail)
+
+
+@scan
+def totals(tx: Tx) -> dict[str, int]:
+    """How many accounts there are, and how many can be used."""
+    row = tx.one(_TOTALS)
+    assert row is not None
+    return {"total": row.total, "active": row.active}

@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 
 from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
-from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Welcome
+from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
 from greatseal.host import Host
+from greatseal_acme.accounts import totals
 from greatseal_acme.finalize import AccountGrant
 from greatseal_acme.routes import Handlers
 from greatseal_acme.service import Acme
@@ -82,6 +83,10 @@ class Plugin:
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
         return [Discovery("acme", self.acme(host).members)]
+
+    @hookimpl
+    def statistics(self, host: Host) -> Sequence[Statistic]:
+        return [Statistic(name="accounts", count=lambda: host.db.read(totals))]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:

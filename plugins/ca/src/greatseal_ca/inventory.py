@@ -2,12 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Select, select, update
+from sqlalchemy import case, func, select, update
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
@@ -18,6 +16,7 @@ from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
 from greatseal_ca import revocation
+from greatseal_ca.listing import rows_of
 from greatseal_ca.tables import certificate, chain
 from greatseal_ca.validity import moment_of
 
@@ -31,6 +30,7 @@ _KEEP = insert_new(
 _KEEP_CHAIN = insert_new(chain)
 _CHAIN = select(chain.c.certificates).where(chain.c.id == param("id"))
 _FIND = select(certificate).where(certificate.c.id == param("id"))
+_CA_OF = select(certificate.c.ca_id).where(certificate.c.id == param("id"))
 _SIGNING = _FIND.where(certificate.c.status == "signing")
 _ISSUE = (
     update(certificate)
@@ -60,6 +60,12 @@ _GIVE_UP = (
 
 _BY_SERIAL = select(certificate).where(
     certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == param("issue_as")
+)
+_GOOD = (certificate.c.status == "issued") & (certificate.c.not_after > param("now"))
+_TOTALS = select(
+    func.count().label("total"),
+    func.count(case((_GOOD, 1))).label("active"),
+    func.count(case((certificate.c.status == "revoked", 1))).label("revoked"),
 )
 
 
@@ -158,17 +164,27 @@ class Inventory:
         row = tx.one(_FIND, id=id)
         return None if row is None else self._read(tx, row)
 
+    def ca_of(self, tx: Tx, id: str) -> str | None:
+        """Whose the record of that id is."""
+        row = tx.one(_CA_OF, id=id)
+        return None if row is None else str(row.ca_id)
+
     def find_serial(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str) -> Certificate | None:
         """The record of that serial of a CA and issuer."""
         row = tx.one(_BY_SERIAL, serial=serial.hex(), ca_id=ca_id, issue_as=issue_as)
         return None if row is None else self._read(tx, row)
 
     @scan
+    def totals(self, tx: Tx) -> dict[str, int]:
+        """How many there are, how many are good now, how many were revoked."""
+        row = tx.one(_TOTALS, now=tx.now)
+        assert row is not None
+        return {"total": row.total, "active": row.active, "revoked": row.revoked}
+
+    @scan
     def listed(self, tx: Tx, query: CertificateQuery) -> list[Certificate]:
         """The records of a query, newest first."""
-        wanted = {name: getattr(query, name) for name in ("before", "ca_id", "account_id", "status")}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        return [self._read(tx, row) for row in tx.all(_listing(tuple(given)), limit=query.limit, **given)]
+        return [self._read(tx, row) for row in rows_of(tx, query)]
 
     def revoke(self, tx: Tx, id: str, reason: int | None, by: str) -> Certificate:
         """As :func:`greatseal_ca.revocation.revoke`; the record as it is from now on."""
@@ -229,12 +245,6 @@ def _certificate(row: Row, certificates: tuple[bytes, ...]) -> Certificate:
         reason=row.reason,
         crl_shard=row.crl_shard,
     )
-
-
-@cache
-def _listing(filters: tuple[str, ...]) -> Select[Any]:
-    conditions = (certificate.c.id < param(name) if name == "before" else certificate.c[name] == param(name) for name in filters)
-    return select(certificate).where(*conditions).order_by(certificate.c.id.desc()).limit(param("limit"))
 
 
 def _hex(serial: bytes | None) -> str | None:

@@ -132,6 +132,10 @@ class CertificateAuthority:
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
         return self._inventory.find_serial(tx, ca_id, serial, issue_as)
 
+    def ca_of(self, tx: Tx, id: str) -> str | None:
+        """The CA of the certificate of that id."""
+        return self._inventory.ca_of(tx, id)
+
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         certificate = self._inventory.revoke(tx, id, reason, by)
         for observer in self._observers:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Placement, Reads, Schema, Welcome
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Placement, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, Issuer
 from greatseal.api.pages import StartPart
@@ -20,6 +20,7 @@ from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.issuer import X509Issuer
 from greatseal_ca.lists import Lists
+from greatseal_ca.operators import OperatorsOfCa
 from greatseal_ca.pointers import Pointers
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.routes import CaCertificates
@@ -114,12 +115,18 @@ class Plugin:
         return [X509Issuer(parts.authorities, parts.pointers, parts.shards)]
 
     @hookimpl
+    def statistics(self, host: Host) -> Sequence[Statistic]:
+        inventory = self._shared(host).inventory
+        return [Statistic(name="certs", count=lambda: host.db.read(inventory.totals))]
+
+    @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         parts = self._shared(host)
         return [
             *CaCertificates(parts.authorities).routes(),
             *parts.status.routes(),
             *CertificatesAdmin(host, parts.issuance).routes(),
+            *OperatorsOfCa(host, parts.issuance, parts.authorities, parts.profiles, parts.lists).routes(),
         ]
 
     @hookimpl

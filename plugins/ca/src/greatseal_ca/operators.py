@@ -1,0 +1,187 @@
+"""The CA for its operators, on the admin listener: certificates, lists, CAs, profiles."""
+
+from typing import Any, Literal
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from greatseal.api.http import OPERATOR_ROLES, AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
+from greatseal.api.issuance import Certificate, Profile
+from greatseal.api.lists import filter_of, listed, page_of
+from greatseal.api.moments import seconds
+from greatseal.api.problems import BadRequest, Forbidden, NotFound
+from greatseal.api.store import Refuse, Tx
+from greatseal.host import Host
+from greatseal_ca.authorities import Authorities, Issuing
+from greatseal_ca.inventory import as_pem
+from greatseal_ca.issue import CertificateAuthority
+from greatseal_ca.lists import Lists
+from greatseal_ca.profiles import Profiles
+from greatseal_ca.search import Batch, query_of, reason_of, revoke_all, shown, shown_all
+
+OPERATIONS = ("administrator", "ca_operations")
+REVOKERS = (*OPERATIONS, "ca_ra")
+
+
+class Revocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What POST /admin/revoke says."""
+
+    cert_id: str
+    reason: (
+        int
+        | Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"]
+        | None
+    ) = None
+
+
+class OperatorsOfCa:
+    """The routes."""
+
+    def __init__(self, host: Host, issuance: CertificateAuthority, authorities: Authorities, profiles: Profiles, lists: Lists) -> None:
+        self._host = host
+        self._issuance = issuance
+        self._authorities = authorities
+        self._profiles = profiles
+        self._lists = lists
+
+    def routes(self) -> list[Route]:
+        """None where no plugin knows operators."""
+        if Operator.__name__ not in self._host.components(AuthScheme):
+            return []
+        return [
+            _route("GET", "/admin/certs", self.listed, OPERATOR_ROLES, "Certificates, newest first"),
+            _route("GET", "/admin/certs/{id}", self.show, OPERATOR_ROLES, "One certificate"),
+            _route("GET", "/admin/certs/{id}/download", self.download, REVOKERS, "A certificate in PEM, or DER with ?format=der"),
+            _route("POST", "/admin/revoke", self.revoke, REVOKERS, "Revoke a certificate"),
+            _route("POST", "/admin/revocations", self.revoke_all, REVOKERS, "Revoke many certificates"),
+            _route("POST", "/admin/crl/force", self.force_all, OPERATIONS, "Make all revocation lists again"),
+            _route("POST", "/admin/ca/{id}/crl/force", self.force, OPERATIONS, "Make the revocation lists of a CA again"),
+            _route("GET", "/admin/cas", self.cas, OPERATIONS, "The CAs"),
+            _route("GET", "/admin/cas/{id}", self.ca, OPERATIONS, "One CA"),
+            _route("GET", "/admin/cas/{id}/cert", self.ca_certificate, OPERATIONS, "The certificate of a CA and those above it, in PEM"),
+            _route("GET", "/admin/profiles", self.profiles, OPERATOR_ROLES, "The profiles of every CA"),
+            _route("GET", "/admin/profiles/{id}", self.profile, OPERATOR_ROLES, "One profile"),
+        ]
+
+    # ---- Certificates
+
+    async def listed(self, call: Call) -> Reply:
+        page = page_of(call)
+        query = query_of(call, page, self._host.clock.now(), ca_id=_ca_of(call))
+        found = await self._issuance.certificates(query)
+        members = await shown_all(self._host, found)
+        return listed(call, self._host.base_url, page, found, key=lambda one: one.id, shown=lambda one: members[one.id])
+
+    async def show(self, call: Call) -> Reply:
+        return Reply.json(shown(await self._seen(call), names=True))
+
+    async def download(self, call: Call) -> Reply:
+        form = filter_of(call, "format") or "pem"
+        if form not in {"pem", "der"}:
+            raise BadRequest("format: expected pem or der")
+        certificate = await self._seen(call)
+        if certificate.der is None:
+            raise NotFound("the certificate is not signed")
+        if form == "der":
+            return Reply(body=certificate.der, content_type="application/pkix-cert")
+        return Reply(body=as_pem([certificate.der, *certificate.chain]).encode(), content_type="application/pem-certificate-chain")
+
+    async def revoke(self, call: Call) -> Reply:
+        asked = await call.body(Revocation)
+        operator = call.caller_as(OperatorCaller)
+        revoked = await self._host.db.write(self._revoke, asked, operator)
+        await self._issuance.publish([revoked])
+        return Reply.empty()
+
+    async def revoke_all(self, call: Call) -> Reply:
+        batch = await call.body(Batch)
+        operator = call.caller_as(OperatorCaller)
+        return Reply.json(await revoke_all(self._host, self._issuance, batch, by=operator.subject, ca_id=operator.ca_id))
+
+    def _revoke(self, tx: Tx, asked: Revocation, operator: OperatorCaller) -> Certificate:
+        ca_id = self._issuance.ca_of(tx, asked.cert_id)
+        if ca_id is not None and operator.ca_id not in {None, ca_id}:
+            raise Refuse(Forbidden("the certificate is of another CA than yours"))
+        return self._issuance.revoke(tx, asked.cert_id, reason_of(asked.reason), by=operator.subject)
+
+    async def _seen(self, call: Call) -> Certificate:
+        """The certificate of the path; of a CA that is not the operator's there is none."""
+        found = await self._issuance.certificate(call.path["id"])
+        if found is None or _ca_of(call) not in {None, found.ca_id}:
+            raise NotFound("there is no such certificate")
+        return found
+
+    # ---- Lists and CAs
+
+    async def force_all(self, _call: Call) -> Reply:
+        return Reply.json({"crl_numbers": {ca_id: await self._lists.force(ca_id) for ca_id in self._authorities.issuing}})
+
+    async def force(self, call: Call) -> Reply:
+        ca_id = self._issuing(call).ca_id
+        return Reply.json({"crl_numbers": {ca_id: await self._lists.force(ca_id)}})
+
+    async def cas(self, _call: Call) -> Reply:
+        return Reply.json({"cas": [self._shown_ca(one) for one in self._authorities.issuing.values()]})
+
+    async def ca(self, call: Call) -> Reply:
+        return Reply.json(self._shown_ca(self._issuing(call)))
+
+    async def ca_certificate(self, call: Call) -> Reply:
+        return Reply(body=as_pem(self._issuing(call).chain).encode(), content_type="application/pem-certificate-chain")
+
+    async def profiles(self, call: Call) -> Reply:
+        own = _ca_of(call)
+        offered = [
+            _shown_profile(one) for ca_id in self._profiles.ca_ids if own in {None, ca_id} for one in self._profiles.of(ca_id).values()
+        ]
+        return Reply.json({"profiles": offered})
+
+    async def profile(self, call: Call) -> Reply:
+        own, id = _ca_of(call), call.path["id"]
+        found = [self._profiles.of(ca_id).get(id) for ca_id in self._profiles.ca_ids if own in {None, ca_id}]
+        offered = [one for one in found if one is not None]
+        if not offered:
+            raise NotFound("there is no such profile")
+        return Reply.json({**_shown_profile(offered[0]), "ca_ids": [one.ca_id for one in offered]})
+
+    def _issuing(self, call: Call) -> Issuing:
+        found = self._authorities.issuing.get(call.path["id"])
+        if found is None:
+            raise NotFound("there is no such CA")
+        return found
+
+    def _shown_ca(self, one: Issuing) -> dict[str, Any]:
+        certificate = x509.load_der_x509_certificate(one.chain[0])
+        return {
+            "id": one.ca_id,
+            "is_default": one.ca_id == self._authorities.default_id,
+            "subject": certificate.subject.rfc4514_string(),
+            "issuer": certificate.issuer.rfc4514_string(),
+            "serial": f"{certificate.serial_number:x}",
+            "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(),
+            "not_before": int(certificate.not_valid_before_utc.timestamp()),
+            "not_after": int(certificate.not_valid_after_utc.timestamp()),
+            "issues_until": seconds(one.bounds.end),
+            "profiles": list(self._profiles.of(one.ca_id)),
+        }
+
+
+def _shown_profile(one: Profile) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "ca_id": one.ca_id,
+        "description": one.description,
+        "issue_as": one.issue_as,
+        "validity_days": one.validity_days,
+        "eku": list(one.eku),
+    }
+
+
+def _ca_of(call: Call) -> str | None:
+    """The CA that the operator is tied to, None for all."""
+    return call.caller_as(OperatorCaller).ca_id
+
+
+def _route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
+    return Route(method, path, handler, style="acme-admin", auth=Operator(roles), listener="admin", summary=summary)

@@ -1,0 +1,296 @@
+"""The admin listener of the CA with all features: who may do what on each of its routes, and the certificates of the CAs."""
+
+import asyncio
+import json
+import subprocess
+import time
+
+import pytest
+from cryptography import x509
+from rig.acme import csr_for
+from rig.server import Server
+
+from greatseal.api.acme import Identifier
+from greatseal.api.http import OPERATOR_ROLES, Operator
+from greatseal.api.issuance import IssuanceRequest
+from greatseal.api.services import ISSUANCE
+from greatseal.testing import FakeClock
+from greatseal.testing.desk import forgetful
+from greatseal.testing.operator_desk import OperatorDesk, Person, admin_section
+from greatseal.testing.service import free_port
+from greatseal_bundle_ca import features
+
+ADMIN, OPS, RA, AUDIT = OPERATOR_ROLES
+MATRIX = {
+    ("GET", "/metrics"): None,
+    ("GET", "/healthz"): None,
+    ("GET", "/readyz"): None,
+    ("POST", "/admin/session"): None,
+    ("GET", "/admin/session"): (ADMIN, OPS, RA, AUDIT),
+    ("DELETE", "/admin/session"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/operators"): (ADMIN,),
+    ("POST", "/admin/operators"): (ADMIN,),
+    ("GET", "/admin/operators/{id}"): (ADMIN,),
+    ("PUT", "/admin/operators/{id}"): (ADMIN,),
+    ("PATCH", "/admin/operators/{id}"): (ADMIN,),
+    ("DELETE", "/admin/operators/{id}"): (ADMIN,),
+    ("POST", "/admin/operators/{id}/unlock"): (ADMIN,),
+    ("POST", "/admin/alarm/reset"): (ADMIN,),
+    ("GET", "/admin/audit"): (ADMIN, AUDIT),
+    ("GET", "/admin/stats"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/config"): (ADMIN,),
+    ("GET", "/admin/accounts"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/account/{id}"): (ADMIN, OPS, RA, AUDIT),
+    ("POST", "/admin/account/{id}/deactivate"): (ADMIN,),
+    ("POST", "/admin/account/{id}/revoke"): (ADMIN,),
+    ("GET", "/admin/account/{id}/profile-grants"): (ADMIN, OPS, RA, AUDIT),
+    ("PUT", "/admin/account/{id}/profile-grants"): (ADMIN, OPS),
+    ("DELETE", "/admin/account/{id}/profile-grants"): (ADMIN,),
+    ("GET", "/admin/orders"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/orders/{id}"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/certs"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/certs/{id}"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/certs/{id}/download"): (ADMIN, OPS, RA),
+    ("POST", "/admin/revoke"): (ADMIN, OPS, RA),
+    ("POST", "/admin/revocations"): (ADMIN, OPS, RA),
+    ("POST", "/admin/crl/force"): (ADMIN, OPS),
+    ("POST", "/admin/ca/{id}/crl/force"): (ADMIN, OPS),
+    ("GET", "/admin/cas"): (ADMIN, OPS),
+    ("GET", "/admin/cas/{id}"): (ADMIN, OPS),
+    ("GET", "/admin/cas/{id}/cert"): (ADMIN, OPS),
+    ("GET", "/admin/profiles"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/profiles/{id}"): (ADMIN, OPS, RA, AUDIT),
+    ("POST", "/admin/eab"): (ADMIN, OPS),
+    ("GET", "/admin/eab"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/eab/{kid}"): (ADMIN, OPS, RA, AUDIT),
+    ("DELETE", "/admin/eab/{kid}"): (ADMIN, OPS),
+}
+"""Which roles may call each route of the admin listener; None: it proves its callers itself. The guide has the same table."""
+TWO = [{"id": "default", "is_default": True, "common_name": "One"}, {"id": "other", "common_name": "Two"}]
+
+
+class Office(OperatorDesk):
+    """Two CAs, and a session of each role."""
+
+    root: Person
+    tokens: dict[str, str]
+
+    async def certify(self, name, ca_id=None, profile=None):
+        issuance, db = self.service.kernel.service(ISSUANCE), self.service.kernel.store
+        chosen = issuance.profile(profile, ca_id)
+        request = IssuanceRequest(
+            profile=chosen, ca_id=chosen.ca_id, identifiers=(Identifier("dns", name),), csr=issuance.read_csr(csr_for(name)), account=None
+        )
+        prepared = await db.write(issuance.reserve, await issuance.compose(request))
+        return await db.write(issuance.record, prepared, await issuance.issue(prepared))
+
+
+async def open_office(start_service, http, folder, *enabled, **sections):
+    root = Person.of(folder, "root", days=(-1, 400))
+    admin = admin_section(folder, root, audit_alarm_action="halt")
+    sections = {"ca": TWO, "admin": admin, "clock": FakeClock(time.time_ns() // 1000), **sections}
+    office = Office(await start_service(*(enabled or features), **sections), http, folder)
+    office.root = root
+    office.tokens = {ADMIN: await office.sign_in(root)}
+    for role in OPERATOR_ROLES[1:]:
+        office.tokens[role] = await office.sign_in(await office.hire(office.tokens[ADMIN], role, role, "default" if role == RA else None))
+    return office
+
+
+@pytest.fixture
+async def office(start_service, tmp_path):
+    async with forgetful() as http:
+        yield await open_office(start_service, http, tmp_path)
+
+
+@pytest.fixture
+async def office_of(start_service, tmp_path, database_url):
+    async with forgetful() as http:
+        yield await open_office(start_service, http, tmp_path, "ca-admin", "ca", database={"url": database_url})
+
+
+def routes_of(office):
+    return [route for route in office.service.kernel.routes if route.listener == "admin"]
+
+
+def path_of(route):
+    return route.path.replace("{id}", "x").replace("{kid}", "x")
+
+
+async def test_s120_ca_193_ca_194_every_route_for_every_role(office):
+    routes = routes_of(office)
+    assert {(route.method, route.path) for route in routes} == MATRIX.keys()
+
+    wrong = []
+    for route in sorted(routes, key=lambda route: (route.method == "DELETE" and route.path == "/admin/session", route.path)):
+        allowed = MATRIX[route.method, route.path]
+        if allowed is None:
+            assert not isinstance(route.auth, Operator)
+            continue
+        stranger = await office.ask(route.method, path_of(route))
+        statuses = {role: (await office.ask(route.method, path_of(route), token=token)).status for role, token in office.tokens.items()}
+        refused = {role for role, status in statuses.items() if status == 403}
+        if stranger.status != 401 or refused != set(OPERATOR_ROLES) - set(allowed) or {401, 500} & set(statuses.values()):
+            wrong.append((route.method, route.path, stranger.status, statuses))
+    assert wrong == []
+
+
+async def test_s120_nothing_of_it_is_on_the_main_listener(office):
+    for route in routes_of(office):
+        if route.path in {"/healthz", "/readyz"}:
+            continue
+        async with office.http.request(route.method, office.service.url + path_of(route)) as answer:
+            assert answer.status == 404, route.path
+
+
+async def test_s120_a_registration_authority_makes_no_eab_keys_and_a_lower_role_gets_no_further(office):
+    refused = [
+        await office.post("/admin/eab", token=office.tokens[RA], json={"kid": "k", "hmac_key_b64u": "A" * 43}),
+        await office.post("/admin/operators", token=office.tokens[OPS], json={"name": "x", "role": "administrator"}),
+        await office.get("/admin/config", token=office.tokens[AUDIT]),
+    ]
+
+    assert [answer.status for answer in refused] == [403, 403, 403]
+    assert all(answer.json["type"].endswith(":unauthorized") for answer in refused)
+
+
+async def test_a_registration_authority_sees_and_revokes_what_its_ca_issued_alone(office_of):
+    office, token = office_of, office_of.tokens[RA]
+    mine, foreign = await office.certify("a.example"), await office.certify("b.example", "other")
+
+    listed = (await office.get("/admin/certs?ca_id=other", token=token)).json
+    seen = [(await office.get(f"/admin/certs/{one.id}", token=token)).status for one in (mine, foreign)]
+    fetched = [(await office.get(f"/admin/certs/{one.id}/download", token=token)).status for one in (mine, foreign)]
+    many = await office.post("/admin/revocations", token=token, json={"cert_ids": [foreign.id]})
+    revoked = [(await office.post("/admin/revoke", token=token, json={"cert_id": one.id})).status for one in (mine, foreign)]
+    unknown = await office.post("/admin/revoke", token=token, json={"cert_id": "x"})
+
+    assert [one["id"] for one in listed] == [mine.id]
+    assert (seen, fetched, revoked, unknown.status) == ([200, 404], [200, 404], [204, 403], 404)
+    assert many.json == {"revoked": [], "refused": [{"cert_id": foreign.id, "detail": "the certificate is of another CA"}]}
+    assert {one["ca_id"] for one in (await office.get("/admin/profiles", token=token)).json["profiles"]} == {"default"}
+
+
+async def test_certificates_are_found_by_what_they_are(office_of):
+    office, token = office_of, office_of.tokens[AUDIT]
+    made = [await office.certify(name, ca_id) for name, ca_id in (("a.example", None), ("www.b.example", None), ("c.test", "other"))]
+    ids = [one.id for one in made]
+    spki, serial, now = made[1].spki_sha256.hex(), made[2].serial.hex(":"), int(time.time())
+
+    async def found(query):
+        answer = await office.get(f"/admin/certs?{query}", token=token)
+        assert answer.status == 200, answer.text
+        return sorted(ids.index(one["id"]) for one in answer.json)
+
+    assert await found("") == await found("status=active") == await found(f"issued_after={now - 900}&ends_after={now}") == [0, 1, 2]
+    assert await found(f"spki={spki}") == await found("subject=www.b") == await found("subject=b.example") == [1]
+    assert await found(f"serial={serial}") == await found("ca_id=other") == await found("subject=c.test&ca_id=other") == [2]
+    assert await found("subject=example") == [0, 1]
+    assert await found("subject=One") == await found("subject=nobody") == await found(f"issued_before={now - 900}") == []
+    assert await found(f"ends_before={now}") == await found("account_id=x") == await found("profile=x") == []
+    page = await office.get("/admin/certs?limit=2&subject=e", token=token)
+    rest = await office.get(page.headers["Link"].partition(">")[0].removeprefix(f"<{office.service.url}"), token=token)
+    assert (len(page.json), len(rest.json)) == (2, 1)
+    assert sorted(one["names"] for one in page.json + rest.json) == [["a.example"], ["c.test"], ["www.b.example"]]
+    wrong = [await office.get(f"/admin/certs?{query}", token=token) for query in ("status=good", "spki=x", "serial=0", "issued_after=-1")]
+    assert [answer.status for answer in wrong] == [400] * 4
+
+
+async def test_a_certificate_is_shown_fetched_and_revoked_and_the_lists_say_so(office_of):
+    office, token = office_of, office_of.tokens[OPS]
+    one = await office.certify("a.example")
+
+    pem = await office.get(f"/admin/certs/{one.id}/download", token=token)
+    der = await office.get(f"/admin/certs/{one.id}/download?format=der", token=token)
+    answers = await asyncio.gather(
+        *(office.post("/admin/revoke", token=token, json={"cert_id": one.id, "reason": "superseded"}) for _ in range(4))
+    )
+    shown = (await office.get(f"/admin/certs/{one.id}", token=office.tokens[AUDIT])).json
+    bad = await office.post("/admin/revoke", token=token, json={"cert_id": one.id, "reason": 6})
+
+    chain = x509.load_pem_x509_certificates(pem.body)
+    assert (der.body, der.headers["Content-Type"]) == (one.der, "application/pkix-cert")
+    assert [x509.load_der_x509_certificate(one.der), x509.load_der_x509_certificate(one.chain[0])] == chain
+    assert sorted(answer.status for answer in answers) == [204, 409, 409, 409]
+    assert (shown["status"], shown["reason"], shown["names"], bad.status) == ("revoked", "superseded", ["a.example"], 400)
+    assert (await office.get(f"/admin/certs/{one.id}/download?format=txt", token=token)).status == 400
+    assert [event.principal for event in await office.events("cert.revoke")] == ["ca_operations"]
+    async with office.http.get(f"{office.service.url}/ca/crl") as answer:
+        revoked = x509.load_der_x509_crl(await answer.read()).get_revoked_certificate_by_serial_number(int.from_bytes(one.serial))
+    assert revoked is not None
+
+
+async def test_many_are_revoked_at_once_and_who_cannot_be_is_named(office_of):
+    office, token = office_of, office_of.tokens[OPS]
+    made = [(await office.certify(f"{name}.example")).id for name in "abc"]
+    assert (await office.post("/admin/revoke", token=token, json={"cert_id": made[0]})).status == 204
+
+    answer = await office.post("/admin/revocations", token=token, json={"cert_ids": [*made, "x"], "reason": "cessationOfOperation"})
+    wrong = [[], ["x"] * 2, [str(number) for number in range(501)]]
+    refused = [(await office.post("/admin/revocations", token=token, json={"cert_ids": ids})).status for ids in wrong]
+    bad = await office.post("/admin/revocations", token=token, json={"cert_ids": made, "reason": 2})
+
+    assert answer.json["revoked"] == made[1:]
+    assert [one["cert_id"] for one in answer.json["refused"]] == [made[0], "x"]
+    assert (refused, bad.status) == ([400, 400, 400], 400)
+
+
+async def test_the_cas_their_profiles_and_lists(office_of):
+    office, token = office_of, office_of.tokens[OPS]
+    cas = (await office.get("/admin/cas", token=token)).json["cas"]
+    one = (await office.get("/admin/cas/other", token=token)).json
+    chain = x509.load_pem_x509_certificates((await office.get("/admin/cas/other/cert", token=token)).body)
+    forced = [(await office.post("/admin/ca/other/crl/force", token=token)).json["crl_numbers"]["other"] for _ in range(2)]
+    every = (await office.post("/admin/crl/force", token=token)).json["crl_numbers"]
+
+    assert [(ca["id"], ca["is_default"]) for ca in cas] == [("default", True), ("other", False)]
+    assert (one["subject"], len(chain), one["profiles"]) == (chain[0].subject.rfc4514_string(), 2, ["default"])
+    assert all(after > before for before, after in zip(*forced, strict=False))
+    assert every.keys() == {"default", "other"}
+    assert (await office.get("/admin/cas/x", token=token)).status == 404
+    profile = (await office.get("/admin/profiles/default", token=token)).json
+    assert (profile["ca_ids"], profile["validity_days"]) == (["default", "other"], 90)
+    assert (await office.get("/admin/profiles/x", token=token)).status == 404
+    stats = (await office.get("/admin/stats", token=token)).json
+    assert stats["certs"] == {"total": 0, "active": 0, "revoked": 0}
+
+
+async def test_a_certificate_of_this_ca_that_was_revoked_signs_nobody_in(office_of):
+    """Of an operator, whose certificate this service issued."""
+    office = office_of
+    one = await office.certify("operator.example")
+    await office.post("/admin/revoke", token=office.tokens[ADMIN], json={"cert_id": one.id})
+    sign_in = next(route.handler.__self__ for route in routes_of(office) if (route.method, route.path) == ("POST", "/admin/session"))
+    good = await office.certify("another.example")
+
+    assert await sign_in._fault(one.der) == "the certificate was revoked"
+    assert await sign_in._fault(good.der) is None
+
+
+def test_ca_008_ca_009_curl_signs_in_with_a_client_certificate(database_url, tmp_path, program):
+    curl = program("curl", "curl")
+    server, root = Server(tmp_path, database=database_url), Person.of(tmp_path, "root")
+    section = admin_section(tmp_path, root)
+    port = free_port()
+    section["listen"] = f"127.0.0.1:{port}"
+    lines = "\n".join(f'{name} = "{value}"' for name, value in section.items())
+    before = server.configuration.read_text()
+    url = f"https://localhost:{port}/admin"
+
+    def asked(*arguments):
+        command = [curl, "--silent", "--show-error", "--cacert", str(tmp_path / "localhost.pem"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    with server.forked():
+        assert asked(f"{url}/session").returncode == 7  # nobody listens
+    server.configuration.write_text(f"{before}\n[admin]\n{lines}\n")
+    with server.forked():
+        nobody = asked("--write-out", "%{http_code}", "--output", "/dev/null", "-X", "POST", f"{url}/session")
+        signed_in = asked("--cert", str(root.cert_file), "--key", str(root.key_file), "-X", "POST", f"{url}/session")
+        token = json.loads(signed_in.stdout)["session_token"]
+        who = asked("--header", f"Authorization: Bearer {token}", f"{url}/session")
+        made = asked("--header", f"Authorization: Bearer {token}", f"{url}/certs")
+        out = asked("--write-out", "%{http_code}", "--header", f"Authorization: Bearer {token}", "-X", "DELETE", f"{url}/session")
+
+    assert nobody.stdout == "401"
+    assert (json.loads(who.stdout)["name"], json.loads(made.stdout), out.stdout) == ("root", [], "204")
