@@ -1,5 +1,5 @@
 # `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`; `make peers-all` builds
-# clients in Go too.
+# clients in Go and Java too.
 
 PYTHON ?= python3
 UV = .uv/bin/uv
@@ -39,6 +39,7 @@ peers: $(NODE_PEERS)/node_modules/.package-lock.json
 
 peers-all: peers
 	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./...; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
+	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with clients in Java are skipped' >&2; fi
 
 $(NODE_PEERS)/node_modules/.package-lock.json $(NODE_BENCH)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json $(UV)
 	@$(SYNC) --all-groups

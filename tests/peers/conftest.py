@@ -97,6 +97,19 @@ def go_program() -> Callable[[str], Path]:
 
 
 @pytest.fixture
+def java_program() -> Callable[[str], Path]:
+    """``java_program(name)``: the jar of a client of ``tests/peers/java``, which ``make peers-all`` builds. Absent: the test is skipped."""
+
+    def find(name: str) -> Path:
+        found = Path(__file__).with_name("java") / name / "target" / f"{name}.jar"
+        if not found.exists():
+            pytest.skip(f"{name} is not built: make peers-all, which needs Maven")
+        return found
+
+    return find
+
+
+@pytest.fixture
 def webroot(server: Server, tmp_path: Path) -> Iterator[Path]:
     """The folder of challenge responses, served where the server looks: for clients that bring no web server."""
     root = tmp_path / "webroot"
