@@ -352,7 +352,7 @@ AUTHORIZATION = challenge().key_authorization.encode()
     ],
     ids=["1 MiB + 1", "length", "padding", "bomb", "gzip", "mark", "nul", "utf-8", "case", "empty"],
 )
-async def test_s126_ca_215_ca_217_a_body_that_is_not_the_answer_is_refused(page: bytes, reason: str, web: Web) -> None:
+async def test_s126_ca_206_ca_215_ca_217_a_body_that_is_not_the_answer_is_refused(page: bytes, reason: str, web: Web) -> None:
     web.pages[PATH] = page
 
     with pytest.raises(IncorrectResponse, match=reason):

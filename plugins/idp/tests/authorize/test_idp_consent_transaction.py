@@ -202,9 +202,12 @@ async def test_idp_254_deny_is_access_denied_at_the_client(desk, app, cookie):
     assert (event.sub, event.client_id, event.outcome) == ("alice@LOCALHOST", app.client_id, "failure")
 
 
-async def test_approval_is_audited_with_its_scopes(desk, app, cookie):
-    await app.allowed(cookie)
+async def test_idp_254_approval_is_audited_with_its_scopes(desk, app, cookie):
+    _, fields = await app.consent_of(cookie)
 
+    answer = await app.decide(cookie, fields, "approve")
+
+    assert app.told(answer)["code"]
     (event,) = await desk.events("consent_granted")
     assert (event.sub, event.client_id, event.detail) == ("alice@LOCALHOST", app.client_id, "openid profile")
 
@@ -232,12 +235,13 @@ async def test_s070_a_second_session_of_the_same_person_is_another_session(desk,
     assert answer.status == 404
 
 
-async def test_nothing_pending_is_404_and_no_session_401(desk, cookie):
+async def test_idp_254_nothing_pending_is_404_and_no_session_401(desk, cookie):
     assert (await desk.get("/api/auth/consent", cookie=cookie)).status == 404
     answer = await desk.get("/api/auth/consent")
     assert (answer.status, answer.json["error"]) == (401, "unauthenticated")
     page = await desk.get("/api/auth/consent", headers={"Accept": "text/html"})
     assert (page.status, "<h1>You are not signed in</h1>" in page.text) == (401, True)
+    assert (await desk.post("/api/auth/consent", json={"consent_id": "co_n1_x", "decision": "approve"})).status == 401
 
 
 async def test_without_an_id_the_newest_is_shown_and_one_answer_counts(desk, app, cookie):
