@@ -324,6 +324,9 @@ async def test_the_fake_issuance_revokes_once_and_lists_the_newest_first(store):
     assert (revoked.status, revoked.reason) == ("revoked", 1)
     assert await store.read(issuance.find, "default", made[1].serial) == made[1]
     assert await store.read(issuance.find, "another", made[1].serial) is None
+    authority = x509.load_der_x509_certificate(made[1].der).extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+    assert await store.read(issuance.named, authority.value.key_identifier, made[1].serial) == made[1]
+    assert await store.read(issuance.named, b"another", made[1].serial) is None
     for id, reason, refusal in ((made[0].id, 1, Conflict), ("none", 1, NotFound), (made[1].id, 2, BadRequest)):
         with pytest.raises(refusal):
             await store.write(partial(issuance.revoke, id=id, reason=reason, by="ann"))

@@ -24,6 +24,8 @@ STAY = {
     "eab_key": "operators make and delete it, and one that was used must be known as used",
     "eab_use": "it is there as long as its key, and keeps a key of the configuration from coming back",
     "ca_authority": "a certificate for each generation of a CA",
+    "ca_request": "one for each CA, as long as it waits",
+    "ca_subordinate": "a row for each certificate of a CA that a root signs, a few in years",
     "ca_chain": "a chain for each generation of a CA",
     "ca_crl": "a list for each 5,000 live certificates, used again when they expire",
     "ca_crl_base": "a URL for each that was ever configured",

@@ -143,9 +143,9 @@ class AcmeClient:
         self.nonces: deque[str] = deque()
 
     @classmethod
-    async def connect(cls, session: aiohttp.ClientSession, url: str, key: Key | None = None) -> "AcmeClient":
-        """A client of the server at ``url``, without account yet."""
-        async with session.get(f"{url}/acme/directory") as answer:
+    async def connect(cls, session: aiohttp.ClientSession, url: str, key: Key | None = None, ca: str = "") -> "AcmeClient":
+        """A client of the server at ``url``, without account yet; of the CA of that id instead of the default one."""
+        async with session.get(f"{url}/acme/{ca and f'{ca}/'}directory") as answer:
             return cls(session, await answer.json(), key)
 
     async def nonce(self) -> str:
@@ -278,8 +278,8 @@ class Site(msgspec.Struct):
         async with self.session.get(f"{self.url}/acme/directory", **options) as answer:
             return await read(answer)
 
-    async def client(self, key: Key | None = None, *, register: bool = True) -> AcmeClient:
-        client = await AcmeClient.connect(self.session, self.url, key)
+    async def client(self, key: Key | None = None, *, register: bool = True, ca: str = "") -> AcmeClient:
+        client = await AcmeClient.connect(self.session, self.url, key, ca)
         if register:
             assert (await client.register()).status in {200, 201}
         return client

@@ -108,9 +108,11 @@ async def test_ca_259_ca_260_a_ca_has_names_of_its_own_and_the_directory_shows_t
         dns.records("a.example", "CAA", '0 issue "two.example"')
         done = await finalized(client, ready)
         directory = (await site.get_directory()).json
+        others = {ca: (await site.client(ca=ca, register=False)).directory for ca in ("one", "two")}
 
     assert (refused.error, done.error) == ("caa", "")
-    assert directory["meta"]["caaIdentities"] == ["two.example"]
+    assert directory["meta"]["caaIdentities"] == others["two"]["meta"]["caaIdentities"] == ["two.example"]
+    assert others["one"]["meta"]["caaIdentities"] == ["one.example"]
 
 
 async def test_ca_261_without_names_the_directory_shows_none_and_nothing_is_asked(start_service, dns):

@@ -289,7 +289,7 @@ async def test_ca_047_ca_048_profiles_and_grants(start_service):
         await site.service.host("acme").db.write(accounts.grant, client.kid.rpartition("/")[2], ("special",))
         granted = await client.finalize(ready.json, csr_for("b.localhost"))
 
-    assert "profile" not in unasked.json
+    assert unasked.json["profile"] == "short"  # the first, where none is named default
     assert short.json["profile"] == "short"
     assert (unknown.status, unknown.error) == (400, "invalidProfile")
     assert (refused.status, refused.error) == (401, "unauthorized")

@@ -83,7 +83,10 @@ def audit_events() -> "Sequence[EventType]":
 
 @hookspec
 def commands() -> "Sequence[click.Command]":
-    """Commands shown beside those of the kernel. Called without a configuration, for every installed plugin."""
+    """Commands shown beside those of the kernel; :mod:`greatseal.command` makes those that work with the database of a service.
+
+    Called without a configuration, for every installed plugin. Import them in the hook: a service has no use for them.
+    """
 
 
 @hookspec

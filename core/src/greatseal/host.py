@@ -312,8 +312,11 @@ class Host(Protocol):
     def brought_by(self, contract: type[object], key: str) -> str:
         """The feature whose plugin brought a component of :meth:`components`: what is wrong with it is told with that name."""
 
-    def discovery(self, document: str) -> Mapping[str, object]:
-        """The members that plugins add to a discovery document, merged now. Tell ``tx.changed(document, "")`` to have it read again."""
+    def discovery(self, document: str, *, ca_id: str | None = None) -> Mapping[str, object]:
+        """The members that plugins add to a discovery document, merged now, with those of one CA where it has them.
+
+        Tell ``tx.changed(document, "")`` to have it read again.
+        """
 
     def permissions(self) -> Sequence[PermissionName]:
         """The permissions that enabled plugins declare. Complete from the hook ``verify`` on."""

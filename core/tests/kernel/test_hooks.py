@@ -466,6 +466,18 @@ def test_discovery_members_are_merged_and_never_doubled(plugin):
         kernel_with(one, again).discovery_members("acme")
 
 
+def test_discovery_members_may_be_those_of_one_ca(plugin):
+    body = "@hookimpl\ndef discovery(self, host):\n    return [Discovery('acme', lambda: {'%s': '%s'}, ca_id=%r)]"
+    parts = [("x", "all", None), ("y", "first", "one"), ("y", "second", "two"), ("x", "again", "two")]
+    names = [plugin(body % part, f"greatseal-part{at}") for at, part in enumerate(parts)]
+
+    kernel = kernel_with(*names[:3])
+    assert kernel.discovery_members("acme") == {"x": "all"}
+    assert kernel.discovery_members("acme", "two") == {"x": "all", "y": "second"}
+    with pytest.raises(StartProblem, match="'x'"):
+        kernel_with(*names).discovery_members("acme", "two")
+
+
 async def test_lifespans_open_in_the_order_of_requires_and_close_in_reverse(plugin, tmp_path):
     body = """
 {head}

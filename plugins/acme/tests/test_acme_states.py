@@ -24,10 +24,11 @@ from greatseal_acme.challenges import Answer, Challenges
 from greatseal_acme.finalize import CLAIM, FINISH, REOPEN
 from greatseal_acme.orders import GivenIdentifier, NewOrder, Orders
 from greatseal_acme.protocol.objects import encode
-from greatseal_acme.protocol.urls import Urls
+from greatseal_acme.protocol.urls import Paths
 from greatseal_acme.settings import Acme, AcmeServer
 
 HOUR = 3600
+CA = "default"
 JWK = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 
 
@@ -67,13 +68,13 @@ class Bench:
     """The parts of the service over a database, without HTTP, CA and queue."""
 
     def __init__(self, host: Any, account: AccountView) -> None:
-        urls = Urls("http://localhost")
+        paths = Paths("http://localhost", ["default"], "default", scoped=False)
         self.clock: FakeClock = host.clock
         self.db = host.db
         self.account = account
-        self.orders = Orders(host, urls, Profiles())
-        self.authorizations = Authorizations(host, urls)
-        self.challenges = Challenges(host, urls, Accounts(host, urls), self.authorizations)
+        self.orders = Orders(host, Profiles())
+        self.authorizations = Authorizations(host, paths)
+        self.challenges = Challenges(host, paths, Accounts(host, paths), self.authorizations)
 
 
 @pytest.fixture
@@ -186,14 +187,16 @@ class Driver:
         db = self.bench.db
         match name:
             case "accept":
-                answer = Answer(authorization_id=self.authorizations[at], type="word-01", account_id=self.bench.account.id, payload={})
+                answer = Answer(
+                    authorization_id=self.authorizations[at], type="word-01", account_id=self.bench.account.id, ca_id=CA, payload={}
+                )
                 return (await db.write(self.bench.challenges._accept, answer))[1]
             case "valid" | "invalid":
                 problem = None if name == "valid" else IncorrectResponse("wrong word")
                 return await db.write(self.bench.challenges.decide, self.challenges[at], problem)
             case "deactivate":
                 try:
-                    await self.bench.authorizations.deactivate(self.authorizations[at], self.bench.account)
+                    await self.bench.authorizations.deactivate(self.authorizations[at], self.bench.account, CA)
                 except Problem:
                     return False
                 return True
@@ -207,8 +210,8 @@ class Driver:
         return await db.write(lambda tx: tx.count(statement, **values, certificate="c")) == 1
 
     async def seen(self) -> tuple[str, list[str], list[str]]:
-        order = await self.bench.orders.get(self.order_id, self.bench.account)
-        found = [await self.bench.authorizations.get(id, self.bench.account) for id in self.authorizations]
+        order = await self.bench.orders.get(self.order_id, self.bench.account, CA)
+        found = [await self.bench.authorizations.get(id, self.bench.account, CA) for id in self.authorizations]
         return order.status, [one.status for one in found], [one.challenges[0].challenge.status for one in found]
 
 
@@ -232,8 +235,8 @@ def expected(model: Model, name: str, at: int) -> bool | None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_ca_084_every_step_does_what_the_rfc_says(bench, first, then):
     names = (GivenIdentifier("dns", "a.example"), GivenIdentifier("dns", "b.example"))
-    made = await bench.orders.make(NewOrder(identifiers=names), bench.account)
-    found = [await bench.authorizations.get(id, bench.account) for id in made.authorizations]
+    made = await bench.orders.make(NewOrder(identifiers=names), bench.account, CA)
+    found = [await bench.authorizations.get(id, bench.account, CA) for id in made.authorizations]
     driver = Driver(bench, made.id, made.authorizations, [one.challenges[0].challenge.id for one in found])
     model = Model()
     for at, name in ((at, name) for at, names in [*first, *then] for name in names):
@@ -244,8 +247,8 @@ async def test_ca_084_every_step_does_what_the_rfc_says(bench, first, then):
 @pytest.fixture
 async def ready(bench) -> Driver:
     """An order that may be claimed."""
-    made = await bench.orders.make(NewOrder(identifiers=(GivenIdentifier("dns", "a.example"),)), bench.account)
-    (authorization,) = [await bench.authorizations.get(id, bench.account) for id in made.authorizations]
+    made = await bench.orders.make(NewOrder(identifiers=(GivenIdentifier("dns", "a.example"),)), bench.account, CA)
+    (authorization,) = [await bench.authorizations.get(id, bench.account, CA) for id in made.authorizations]
     driver = Driver(bench, made.id, made.authorizations, [authorization.challenges[0].challenge.id])
     assert await driver.step("accept", 0)
     assert await driver.step("valid", 0)
@@ -282,7 +285,7 @@ async def test_a_claim_is_ended_once_and_by_whoever_has_it(bench, ready):
 
 async def test_an_order_that_is_made_is_the_order_that_is_read(bench):
     made = await bench.orders.make(
-        NewOrder(identifiers=(GivenIdentifier("dns", "A.example"),), not_after="2027-02-01T00:00:00Z"), bench.account
+        NewOrder(identifiers=(GivenIdentifier("dns", "A.example"),), not_after="2027-02-01T00:00:00Z"), bench.account, CA
     )
 
-    assert await bench.orders.get(made.id, bench.account) == made
+    assert await bench.orders.get(made.id, bench.account, CA) == made

@@ -2,6 +2,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Desk(msgspec.Struct, frozen=True):
     @property
     def parts(self):
         """What the hooks of the plugin share."""
-        return self.service.kernel.hooks.instances["ca"]._shared(self.service.host("ca"))
+        return self.service.kernel.hooks.instances["ca"].parts(self.service.host("ca"))
 
     async def revoke(self, certificate: Certificate, reason: int | None = None) -> Certificate:
         """As whoever revokes does before the reply."""
@@ -224,3 +225,77 @@ def named(common_name: str) -> x509.Name:
 @pytest.fixture
 def brought(tmp_path) -> Ca:
     return Ca(tmp_path)
+
+
+class Pkilint:
+    """Findings of pkilint from warnings on; ``errors`` alone are what no certificate may have."""
+
+    @staticmethod
+    def certificate(der: bytes, *, errors: bool = False) -> list[str]:
+        """Of the PKIX linter."""
+        from pkilint.pkix import certificate, extension, name
+
+        validator = certificate.create_pkix_certificate_validator_container(
+            certificate.create_decoding_validators(name.ATTRIBUTE_TYPE_MAPPINGS, extension.EXTENSION_MAPPINGS),
+            [
+                certificate.create_issuer_validator_container([]),
+                certificate.create_validity_validator_container(),
+                certificate.create_subject_validator_container([]),
+                certificate.create_extensions_validator_container([]),
+                certificate.create_spki_validator_container([]),
+            ],
+        )
+        return _findings(validator.validate(_loaded(der)), errors=errors)
+
+    @staticmethod
+    def serverauth(der: bytes, *, errors: bool = False) -> list[str]:
+        """Of the linter of the CA/Browser Forum for certificates of the policy 2.23.140.1.2.1."""
+        from pkilint import finding_filter
+        from pkilint.cabf import serverauth
+        from pkilint.cabf.serverauth import serverauth_constants
+        from pkilint.pkix import certificate
+
+        kind = serverauth_constants.CertificateType.DV_FINAL_CERTIFICATE
+        validator = certificate.create_pkix_certificate_validator_container(
+            serverauth.create_decoding_validators(), serverauth.create_validators(kind)
+        )
+        results = validator.validate(_loaded(der))
+        kept, _ = finding_filter.filter_results(serverauth.create_serverauth_finding_filters(kind), results)
+        return _findings(kept, errors=errors)
+
+    @staticmethod
+    def chain(*ders: bytes) -> list[str]:
+        """Errors of the linter of an issuer and what it issued, for each pair of a chain, leaf first."""
+        from pkilint import loader
+        from pkilint.bin import lint_pkix_signer_signee_cert_chain as linter
+
+        found = []
+        for subject, issuer in pairwise(ders):
+            both: dict = {}
+            both["issuer"] = loader.load_certificate(issuer, "issuer", "issuer", both)
+            both["subject"] = loader.load_certificate(subject, "subject", "subject", both)
+            decoding = linter.create_decoder_validation_container()
+            results = [*decoding.validate(both["issuer"].root), *decoding.validate(both["subject"].root)]
+            results += linter.create_issuer_validation_container().validate(both["issuer"].root)
+            results += linter.create_subject_validation_container().validate(both["subject"].root)
+            found += _findings(results, errors=True)
+        return found
+
+
+def _loaded(der: bytes):
+    from pkilint import loader
+
+    return loader.load_certificate(der, "certificate").root
+
+
+def _findings(results, *, errors: bool) -> list[str]:
+    from pkilint.validation import ValidationFindingSeverity as Severity
+
+    grave = {Severity.ERROR, Severity.FATAL} if errors else {Severity.WARNING, Severity.ERROR, Severity.FATAL}
+    found = [one.finding for result in results for one in result.finding_descriptions]
+    return sorted({one.code for one in found if one.severity in grave})
+
+
+@pytest.fixture
+def pkilint() -> Pkilint:
+    return Pkilint()

@@ -29,7 +29,7 @@ def rows(service, statement):
 
 
 def chain(service) -> tuple[bytes, ...]:
-    return service.kernel.hooks.instances["ca"]._shared(service.host("ca")).authorities.issuing["default"].chain
+    return service.kernel.hooks.instances["ca"].parts(service.host("ca")).authorities.issuing["default"].chain
 
 
 # ---- Made at the first start
@@ -87,7 +87,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.service import serve
 async def main():
     async with serve(json.loads(sys.argv[1])) as service:
-        authorities = service.kernel.hooks.instances["ca"]._shared(service.host("ca")).authorities
+        authorities = service.kernel.hooks.instances["ca"].parts(service.host("ca")).authorities
         print(json.dumps([der.hex() for der in authorities.issuing["default"].chain]), file=sys.stderr)
 asyncio.run(main())
 """

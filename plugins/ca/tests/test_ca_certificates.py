@@ -9,12 +9,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from cryptography.x509.verification import PolicyBuilder, Store
-from pkilint import finding_filter, loader
-from pkilint.cabf import serverauth
-from pkilint.cabf.serverauth import serverauth_constants
-from pkilint.pkix import certificate as pkix
-from pkilint.pkix import extension, name
-from pkilint.validation import ValidationFindingSeverity
 
 from greatseal.api.issuance import Bounds
 from greatseal.api.moments import SECOND
@@ -232,46 +226,16 @@ async def test_the_subjects_of_a_ca_are_the_configured_ones(open_desk):
 # ---- pkilint
 
 
-def pkix_findings(der: bytes) -> list[str]:
-    validator = pkix.create_pkix_certificate_validator_container(
-        pkix.create_decoding_validators(name.ATTRIBUTE_TYPE_MAPPINGS, extension.EXTENSION_MAPPINGS),
-        [
-            pkix.create_issuer_validator_container([]),
-            pkix.create_validity_validator_container(),
-            pkix.create_subject_validator_container([]),
-            pkix.create_extensions_validator_container([]),
-            pkix.create_spki_validator_container([]),
-        ],
-    )
-    return findings(validator.validate(loader.load_certificate(der, "certificate").root))
-
-
-def serverauth_findings(der: bytes) -> list[str]:
-    kind = serverauth_constants.CertificateType.DV_FINAL_CERTIFICATE
-    validator = pkix.create_pkix_certificate_validator_container(
-        serverauth.create_decoding_validators(), serverauth.create_validators(kind)
-    )
-    results = validator.validate(loader.load_certificate(der, "certificate").root)
-    kept, _ = finding_filter.filter_results(serverauth.create_serverauth_finding_filters(kind), results)
-    return findings(kept)
-
-
-def findings(results) -> list[str]:
-    found = [one.finding for result in results for one in result.finding_descriptions]
-    grave = {ValidationFindingSeverity.WARNING, ValidationFindingSeverity.ERROR, ValidationFindingSeverity.FATAL}
-    return sorted({one.code for one in found if one.severity in grave})
-
-
 PUBLIC = {"base_url": "https://ca.example.com"}
 """URLs with the host localhost are none, says pkilint."""
 
 
 @pytest.mark.parametrize("key_type", ["ec:P-256", "ec:P-384", "rsa:2048", "ed25519"])
-async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, key_type):
+async def test_pkilint_finds_nothing_in_leaf_issuing_and_root(open_desk, pkilint, key_type):
     desk = await open_desk(ca={"key_type": key_type, "organization": "Example"}, server=PUBLIC)
 
     for certificate in desk.chain(await desk.certify("a.example.com", LONG)):
-        assert pkix_findings(certificate.public_bytes(Encoding.DER)) == []
+        assert pkilint.certificate(certificate.public_bytes(Encoding.DER)) == []
 
 
 # A common name and a subject key identifier are allowed though not wished for; the rest is for those whom browsers trust. The URL of the
@@ -284,11 +248,11 @@ BESIDE_PUBLIC_TRUST = [
 ]
 
 
-async def test_pkilint_misses_only_what_public_cas_add(open_desk):
+async def test_pkilint_misses_only_what_public_cas_add(open_desk, pkilint):
     desk = await open_desk(ca={"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"}, server=PUBLIC)
     leaf = await desk.certify("a.example.com", "b.example.com")
 
-    assert serverauth_findings(leaf.der) == BESIDE_PUBLIC_TRUST
+    assert pkilint.serverauth(leaf.der) == BESIDE_PUBLIC_TRUST
 
 
 # ---- Lifetimes
@@ -366,9 +330,9 @@ def test_the_cap_of_public_cas_follows_the_ballot(day, days):
     assert between(0, 2 * at, capped=True).days(400, at) == days
 
 
-async def test_dates_from_2050_on_are_written_as_such(open_desk):
+async def test_dates_from_2050_on_are_written_as_such(open_desk, pkilint):
     desk = await open_desk(ca={"ca_validity_years": 40}, clock=FakeClock())
     _, _, root = desk.chain(await desk.certify("a.example.com"))
 
     assert root.not_valid_after_utc.year == 2065
-    assert pkix_findings(root.public_bytes(Encoding.DER)) == []
+    assert pkilint.certificate(root.public_bytes(Encoding.DER)) == []

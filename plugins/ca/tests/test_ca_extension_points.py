@@ -135,6 +135,23 @@ async def test_the_inventory_is_listed_and_found_by_serial(open_desk):
     assert (await find("two", made[0].serial), await find("one", made[0].serial, "mtc")) == (None, None)
 
 
+async def test_a_certificate_is_found_by_the_key_of_its_issuer(open_desk):
+    desk = await open_desk()
+    certificate = await desk.certify("a.example.com")
+    unsigned = await desk.db.write(desk.issuance.reserve, await desk.compose("b.example.com"))
+    extensions = x509.load_der_x509_certificate(certificate.der).extensions
+    authority = extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    own = extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.key_identifier
+
+    async def named(key, serial):
+        return await desk.db.read(desk.issuance.named, key, serial)
+
+    assert await named(authority, certificate.serial) == certificate
+    assert await named(own, certificate.serial) is None
+    assert await named(authority, unsigned.serial) is None
+    assert await named(authority, b"\x01") is None
+
+
 async def test_inventory_and_authorities_are_alike_on_both_databases(open_desk, database_url):
     desk = await open_desk(database={"url": database_url, "migrate": "auto"})
     certificate = await desk.certify("a.example.com")

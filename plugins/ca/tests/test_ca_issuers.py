@@ -252,7 +252,7 @@ async def test_a_ca_that_no_profile_signs_with_is_not_opened(open_as):
     desk = await open_as("mtc")
     service = desk.service.kernel
 
-    assert service.hooks.instances["ca"]._shared(desk.service.host("ca")).authorities.issuing == {}
+    assert service.hooks.instances["ca"].parts(desk.service.host("ca")).authorities.issuing == {}
     assert not (service.state_dir / "ca").exists()
     assert list(desk.issuance.profiles()) == ["default"]
 

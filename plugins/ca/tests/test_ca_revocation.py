@@ -249,5 +249,5 @@ async def test_each_ca_has_lists_answers_and_a_certificate_of_its_own(open_desk)
 
 @pytest.mark.parametrize("word", ["crl", "ocsp", "cert"])
 async def test_a_ca_is_not_called_by_a_word_of_its_paths(start_service, word):
-    with pytest.raises(Exception, match="is a word in paths"):
+    with pytest.raises(Exception, match="is a word in the paths"):
         await start_service("ca", ca={"id": word})

@@ -28,6 +28,7 @@ def test_the_defaults_start(tmp_path):
     [
         ({"key_type": "ec:P-224"}, "[ca] key_type: 'ec:P-224' is none of ec:P-256, ec:P-384"),
         ({"hash_alg": "sha1"}, "[ca] hash_alg: invalid enum value 'sha1'"),
+        ({"id": "ocsp"}, "[ca] id: 'ocsp' is a word in the paths of the service; choose another"),
         ({"id": "Upper Case"}, "[ca] id: expected a string matching regex"),
         ({"validity_days": 0}, "[ca] validity_days: expected an integer >= 1"),
         ({"key_file": "ca.key"}, "[ca] key_file is given without cert_file; give both, or neither"),
@@ -66,6 +67,26 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
         ({"auth_hook": "/nowhere/hook"}, "[profiles.p] auth_hook: /nowhere/hook is no file"),
         ({"identifier_match": "some"}, "[profiles.p] identifier_match: invalid enum value 'some'"),
         ({"ca_ids": ["other"]}, "[profiles.p] ca_ids: 'other' is no [ca] id; there is default"),
+        ({"issue_as": "root"}, "[profiles.p] issue_as: 'root' signs certificates of CAs alone; x509 is for all others"),
+        ({"key_types": ["ec:p256"]}, "[profiles.p] key_types: 'ec:p256' is unknown; did you mean 'ec:P-256'?"),
+        ({"key_types": ["rsa", "rsa"]}, "[profiles.p] key_types: 'rsa' is there twice"),
+        (
+            {"key_usage": ["nonRepudiation"]},
+            "[profiles.p] key_usage: 'nonRepudiation' is unknown; expected one of digitalSignature, content",
+        ),
+        ({"key_usage": ["keyCertSign"]}, "[profiles.p] key_usage: 'keyCertSign' is unknown; "),
+        ({"key_usage": []}, "[profiles.p] key_usage: give one at least; digitalSignature is right for TLS"),
+        (
+            {"key_types": ["rsa", "ed25519"], "key_usage": ["keyEncipherment"]},
+            "[profiles.p] key_usage: keys of type ed25519 can have none of keyEncipherment; add one of contentCommitment, digitalSignature",
+        ),
+        ({"subject": "dn"}, "[profiles.p] subject: invalid enum value 'dn'"),
+        ({"subject_country": "Germany"}, "[profiles.p] subject_country: expected a string matching regex"),
+        ({"subject_organization": "x" * 65}, "[profiles.p] subject_organization: longer than 64 characters"),
+        ({"policies": ["2.23.140.1.2.x"]}, "[profiles.p] policies: '2.23.140.1.2.x' is no object identifier; write it with dots"),
+        ({"policies": ["2.5.29.32.0"]}, "[profiles.p] policies: 2.5.29.32.0 (anyPolicy) is for certificates of CAs"),
+        ({"policies": ["1.2.3", "1.2.3"]}, "[profiles.p] policies: '1.2.3' is there twice"),
+        ({"must_staple": "no"}, "[profiles.p] must_staple: invalid enum value 'no'"),
         ({"issue_as": "mtc"}, "[profiles.p] issue_as: no enabled plugin issues 'mtc'; enable the one that does"),
     ],
 )
@@ -89,6 +110,13 @@ def test_several_cas_need_one_default_and_ids_of_their_own(tmp_path):
     assert "is_default" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "two", "is_default": True}])
     assert "'one' is there twice" in one(tmp_path, ca=[{"id": "one", "is_default": True}, {"id": "one"}])
     Kernel(document(tmp_path, ["ca"], ca=[{"id": "one", "is_default": True}, {"id": "two"}]))
+
+
+def test_two_cas_with_the_files_of_one_are_named(tmp_path):
+    files = {"key_file": f"{tmp_path}/ca.key", "cert_file": f"{tmp_path}/ca.pem"}
+    messages = report(tmp_path, ca=[{"id": "one", "is_default": True, **files}, {"id": "two", **files}])
+
+    assert messages[0] == f"[ca] two: {tmp_path}/ca.key is that of CA 'one'; each CA has a key and a certificate of its own"
 
 
 def test_settings_that_do_not_go_together_are_told_together(tmp_path):

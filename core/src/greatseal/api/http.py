@@ -331,7 +331,8 @@ class ClientTrust(msgspec.Struct, frozen=True, kw_only=True):
 class Discovery(msgspec.Struct, frozen=True):
     """Members that a plugin adds to a discovery document; ``members`` is called again when ``host.changes`` tells ``document``.
 
-    Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each.
+    Two owners of one member stop the start. The object ``meta`` is shared: its members have an owner each. With ``ca_id`` the members are
+    those of one CA alone, whose directory has them.
     """
 
     document: Literal["oauth", "openid", "federation", "acme", "jwks", "features"]
@@ -340,6 +341,7 @@ class Discovery(msgspec.Struct, frozen=True):
     ``features`` is what /api/auth/info tells the pages of the management interface, true or false: ``device_flow``, ``passkey``.
     """
     members: Callable[[], Mapping[str, object]]
+    ca_id: str | None = None
 
 
 async def optional_body(call: Call, kind: type[T]) -> T:

@@ -387,6 +387,12 @@ class Issuance(Protocol):
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = "x509") -> Certificate | None:
         """The certificate of that serial, which is of one CA and issuer alone."""
 
+    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        """The certificate that a client names by the key identifier of its issuer and its serial (RFC 9773 s4.1), whatever CA issued it.
+
+        One whose ``der`` is not there yet has no name.
+        """
+
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """Revoke an issued certificate, tell the observers, write ``cert.revoke``. ``by`` is who does it, for the audit log.
 

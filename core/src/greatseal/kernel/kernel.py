@@ -107,12 +107,12 @@ class Kernel:
         """What says the problems of pages; None where no enabled plugin makes pages."""
         return cast("Pages", self.service(PAGES)).refusal if self.provides(PAGES) else None
 
-    def discovery_members(self, document: str) -> dict[str, object]:
-        """The members of a discovery document, merged, also inside of ``meta``; keys are joined.
+    def discovery_members(self, document: str, ca_id: str | None = None) -> dict[str, object]:
+        """The members of a discovery document, of that CA, merged, also inside of ``meta``; keys are joined.
 
         Raises StartProblem for two owners of one member, PluginFailed where one cannot say its members.
         """
-        return merged(self.discovery, document, self.who)
+        return merged([(feature, one) for feature, one in self.discovery if one.ca_id in {None, ca_id}], document, self.who)
 
     def admin(self) -> settings.Admin | None:
         """The settings of the admin listener, None without the section."""
@@ -336,11 +336,11 @@ class Kernel:
 
     def _discovery_problems(self) -> list[str]:
         problems: list[str] = []
-        for document in sorted({one.document for _, one in self.discovery}):
+        for document, ca_id in sorted({(one.document, one.ca_id or "") for _, one in self.discovery}):
             # Members that need what the lifespans open are looked at again after them.
             with suppress(Exception):
                 try:
-                    self.discovery_members(document)
+                    self.discovery_members(document, ca_id or None)
                 except StartProblem as problem:
                     problems += problem.messages
         return problems

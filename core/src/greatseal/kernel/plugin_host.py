@@ -98,8 +98,8 @@ class PluginHost:
     def brought_by(self, contract: type[object], key: str) -> str:
         return self._kernel.registry.owner(contract, key)
 
-    def discovery(self, document: str) -> Mapping[str, object]:
-        return self._kernel.discovery_members(document)
+    def discovery(self, document: str, *, ca_id: str | None = None) -> Mapping[str, object]:
+        return self._kernel.discovery_members(document, ca_id)
 
     def permissions(self) -> Sequence[PermissionName]:
         return self._kernel.permissions

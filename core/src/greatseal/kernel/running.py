@@ -80,12 +80,8 @@ async def running(kernel: Kernel) -> AsyncIterator[Running]:
 @asynccontextmanager
 async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
     """Everything but listeners and jobs, for whoever is :func:`greatseal.db.sole.sole`; or, ``beside`` that process, without a change."""
-    make_state_folder(kernel.state_dir)
     async with AsyncExitStack() as stack:
-        stack.callback(kernel.blocking.close)
-        await stack.enter_async_context(with_store(kernel, beside=beside))
-        await kernel.blocked_keys.load()
-        kernel.keys = await _keys(kernel, beside=beside)
+        await stack.enter_async_context(prepared(kernel, beside=beside))
         for feature, lifespan in kernel.lifespans:
             if beside and lifespan.placement is not Placement.WORKER:
                 continue  # the process that serves has it
@@ -96,11 +92,23 @@ async def opened(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 raise StartProblem(f"{kernel.who(feature)}: the lifespan {lifespan.name!r} cannot be opened: {why}") from error
-        for document in {one.document for _, one in kernel.discovery}:
+        for document, ca_id in {(one.document, one.ca_id) for _, one in kernel.discovery}:
             try:
-                kernel.discovery_members(document)
+                kernel.discovery_members(document, ca_id)
             except PluginFailed as failed:
                 raise StartProblem(str(failed)) from failed
+        yield
+
+
+@asynccontextmanager
+async def prepared(kernel: Kernel, *, beside: bool = False) -> AsyncIterator[None]:
+    """Database and keys, and no lifespan: what commands of plugins work with."""
+    make_state_folder(kernel.state_dir)
+    async with AsyncExitStack() as stack:
+        stack.callback(kernel.blocking.close)
+        await stack.enter_async_context(with_store(kernel, beside=beside))
+        await kernel.blocked_keys.load()
+        kernel.keys = await _keys(kernel, beside=beside)
         yield
 
 

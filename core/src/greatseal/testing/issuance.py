@@ -76,6 +76,7 @@ class FakeIssuance:
         self.published: list[Certificate] = []
         self._profiles = {profile.id: profile for profile in profiles}
         self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         self._kept = Kept(self.inventory)
         self._signed: dict[str, x509.Certificate] = {}
 
@@ -186,6 +187,13 @@ class FakeIssuance:
         same = (one for one in found if one is not None and (one.ca_id, one.serial) == (ca_id, serial))
         return next((one for one in same if self._profiles[one.profile].issue_as == issue_as), None)
 
+    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        """As the contract says; every certificate is of one key."""
+        if key_identifier != self._key_identifier.key_identifier:
+            return None
+        found = (self._kept.get(tx, id) for id in self._kept.ids(tx))
+        return next((one for one in found if one is not None and one.serial == serial and one.der is not None), None)
+
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """As the contract says."""
         found = self._kept.get(tx, id)
@@ -229,7 +237,8 @@ class FakeIssuance:
         names = x509.SubjectAlternativeName(map(_general_name, identifiers))
         issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "The CA of a test")])
         builder = x509.CertificateBuilder(issuer, x509.Name([]), key, int.from_bytes(serial), _moment(begin), _moment(end))
-        return builder.add_extension(names, critical=True).sign(self._key, _SHA256)
+        extended = builder.add_extension(names, critical=True).add_extension(self._key_identifier, critical=False)
+        return extended.sign(self._key, _SHA256)
 
 
 def _is_asked(one: Certificate, query: CertificateQuery) -> bool:

@@ -30,7 +30,7 @@ from greatseal.jose.compact import PublicKey
 from greatseal.jose.jwk import jwk_of, public_key, thumbprint
 from greatseal_acme import tables as t
 from greatseal_acme.protocol.objects import decode, encode
-from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.protocol.urls import Paths, Urls, is_id
 from greatseal_acme.settings import AcmeServer
 from greatseal_acme.terms import Terms
 
@@ -39,17 +39,20 @@ _ADDR_SPEC = re.compile(r"[^\s@,;<>()\[\]\\\"?]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-
 
 BY_ID = select(t.account).where(t.account.c.id == param("id"))
 _TOTALS = select(func.count().label("total"), func.count(case((t.account.c.status == "valid", 1))).label("active"))
-BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbprint"))
+BY_THUMBPRINT = select(t.account).where(t.account.c.thumbprint == param("thumbprint"), t.account.c.ca_id == param("scope"))
+OF_KEY = select(t.account.c.id).where(t.account.c.thumbprint == param("thumbprint")).limit(1)
+"""Some account of the key, at any CA."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """An account as this plugin keeps it in memory, with its key ready to verify and the name under which it would be blocked.
 
-    ``key`` is the reason as text where a key of before is accepted no more. ``terms_agreed`` is about the terms as they are now,
-    ``terms_url`` is where those were that it agreed to last.
+    ``scope`` is the CA that it belongs to alone, empty for all; ``key`` is the reason as text where a key of before is accepted no more.
+    ``terms_agreed`` is about the terms as they are now, ``terms_url`` is where those were that it agreed to last.
     """
 
     view: AccountView
+    scope: str
     jwk: Mapping[str, Any]
     key: PublicKey | str
     spki_sha256: str
@@ -88,6 +91,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     url: str
+    scope: str
     jwk: Mapping[str, Any]
     thumbprint: str
     spki_sha256: str
@@ -109,9 +113,9 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
 class Accounts:
     """The accounts of this server (service ``ACCOUNTS``)."""
 
-    def __init__(self, host: Host, urls: Urls) -> None:
+    def __init__(self, host: Host, paths: Paths) -> None:
         self._host = host
-        self._urls = urls
+        self._paths = paths
         self.terms = Terms(host.settings(AcmeServer).terms_of_service_url)
         self._cache = host.changes.cache("acme_account", self.load)
         self.get = self._cache.get
@@ -134,13 +138,13 @@ class Accounts:
         row = tx.one(BY_ID, id=id)
         return self.of(row) if row else None
 
-    async def ask(self, payload: Mapping[str, object], key: PublicKey) -> tuple[Account, bool]:
-        """newAccount: the account of this key, and whether it was made now."""
+    async def ask(self, payload: Mapping[str, object], key: PublicKey, urls: Urls) -> tuple[Account, bool]:
+        """newAccount: the account of this key at the CA, and whether it was made now."""
         asked = _read_new(payload)
         jwk, name = jwk_of(key), spki_sha256(key)
         if blocked := await self._host.blocked_keys.find(name):
             raise refused(blocked)
-        existing = await self._host.db.read(self.by_key, thumbprint(jwk))
+        existing = await self._host.db.read(self.by_key, thumbprint(jwk), urls.scope)
         if existing is None and asked.only_return_existing:
             raise AccountDoesNotExist("no account has this key")
         if existing is not None:
@@ -149,7 +153,8 @@ class Accounts:
         self.terms.require(asked.terms_of_service_agreed, "send termsOfServiceAgreed: true")
         creation = Creation(
             id=self._host.handles.new_id(),
-            url=self._urls.new_account,
+            url=urls.new_account,
+            scope=urls.scope,
             jwk=jwk,
             thumbprint=thumbprint(jwk),
             spki_sha256=name,
@@ -177,9 +182,9 @@ class Accounts:
         """Before an order: raises UserActionRequired for an account that did not agree to the terms as they are now."""
         self.terms.require(account.terms_agreed)
 
-    def by_key(self, tx: Tx, thumbprint: str) -> Account | None:
-        """The account that has the key."""
-        row = tx.one(BY_THUMBPRINT, thumbprint=thumbprint)
+    def by_key(self, tx: Tx, thumbprint: str, scope: str) -> Account | None:
+        """The account that has the key, of those that belong to one CA or to all."""
+        row = tx.one(BY_THUMBPRINT, thumbprint=thumbprint, scope=scope)
         return self.of(row) if row else None
 
     def _owner(self, creation: Creation) -> str:
@@ -190,7 +195,7 @@ class Accounts:
         return self._host.node_id
 
     def _create_here(self, tx: Tx, creation: Creation) -> Created:
-        if existing := self.by_key(tx, creation.thumbprint):
+        if existing := self.by_key(tx, creation.thumbprint, creation.scope):
             return Created(id=existing.view.id, made=False)
         if blocked := self._host.blocked_keys.find_in(tx, creation.spki_sha256):
             raise Refuse(refused(blocked))
@@ -201,6 +206,7 @@ class Accounts:
             t.ACCOUNT,
             creation.id,
             status="valid",
+            ca_id=creation.scope,
             thumbprint=creation.thumbprint,
             jwk=encode(creation.jwk),
             contact=encode(creation.asked.contact),
@@ -258,7 +264,7 @@ class Accounts:
         status: Literal["valid", "deactivated", "revoked"] = row.status
         view = AccountView(
             id=row.id,
-            url=self._urls.account(row.id),
+            url=self._paths.account(row.id, row.ca_id),
             status=status,
             thumbprint=row.thumbprint,
             profile_grants=None if grants is None else tuple(grants),
@@ -266,6 +272,7 @@ class Accounts:
         )
         return Account(
             view=view,
+            scope=row.ca_id,
             jwk=jwk,
             key=key,
             spki_sha256="" if isinstance(key, str) else spki_sha256(key),

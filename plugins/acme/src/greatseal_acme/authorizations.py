@@ -14,7 +14,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
 from greatseal_acme.protocol.objects import decode, encode, moment_text, not_found, problem_document
-from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.protocol.urls import Paths, Urls, is_id
 
 ChallengeStatus = Literal["pending", "processing", "valid", "invalid"]
 OUR_MEMBERS = frozenset({"type", "url", "status", "validated", "error"})
@@ -73,11 +73,16 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     account_id: str
+    ca_id: str
     identifier: Identifier
     wildcard: bool
     status: str
     expires_at: int
     challenges: tuple["StoredChallenge", ...]
+
+    def belongs_to(self, account_id: str, ca_id: str) -> bool:
+        """Whether it is the account's, at that CA."""
+        return (self.account_id, self.ca_id) == (account_id, ca_id)
 
 
 class StoredChallenge(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,22 +96,22 @@ class StoredChallenge(msgspec.Struct, frozen=True, kw_only=True):
 class Authorizations:
     """Reading and deactivating."""
 
-    def __init__(self, host: Host, urls: Urls) -> None:
+    def __init__(self, host: Host, paths: Paths) -> None:
         self._host = host
-        self._urls = urls
+        self._paths = paths
 
-    async def get(self, id: str, account: AccountView) -> Authorization:
-        """The account's authorization. Raises the one refusal for unknown and foreign ones."""
+    async def get(self, id: str, account: AccountView, ca_id: str) -> Authorization:
+        """The account's authorization at the CA. Raises the one refusal for unknown and foreign ones."""
         found = await self._host.db.read(self.read, id) if is_id(id) else None
-        if found is None or found.account_id != account.id:
+        if found is None or not found.belongs_to(account.id, ca_id):
             raise not_found()
         return found
 
-    async def deactivate(self, id: str, account: AccountView) -> Authorization:
+    async def deactivate(self, id: str, account: AccountView, ca_id: str) -> Authorization:
         """Give the authorization up (RFC 8555 s7.5.2); orders that wait for it or rest on it become invalid."""
         if not is_id(id):
             raise not_found()
-        return await self._host.db.write(self._deactivate, id, account.id)
+        return await self._host.db.write(self._deactivate, id, account.id, ca_id)
 
     def read(self, tx: Tx, id: str) -> Authorization | None:
         """The authorization as it is at ``tx.now``."""
@@ -114,11 +119,12 @@ class Authorizations:
         if row is None:
             return None
         kept_as = {type: validator.kept_as for type, validator in self._host.components(ChallengeValidator).items()}
-        account_url = self._urls.account(row.account_id)
+        account_url = self._paths.account(row.account_id, self._paths.scope(row.ca_id))
         rows = tx.all(CHALLENGES_OF, id=id)
         return Authorization(
             id=row.id,
             account_id=row.account_id,
+            ca_id=row.ca_id,
             identifier=Identifier(row.identifier_type, row.identifier_value),
             wildcard=bool(row.wildcard),
             status=status_at(row, tx.now),
@@ -133,7 +139,7 @@ class Authorizations:
             ),
         )
 
-    def members(self, authorization: Authorization) -> dict[str, object]:
+    def members(self, authorization: Authorization, urls: Urls) -> dict[str, object]:
         """The authorization object: with all challenges while it is pending, later with those that decided it."""
         decided = {"valid": "valid", "invalid": "invalid"}.get(authorization.status)
         listed = [one for one in authorization.challenges if decided is None or one.challenge.status == decided]
@@ -141,13 +147,13 @@ class Authorizations:
             "identifier": {"type": authorization.identifier.type, "value": authorization.identifier.value},
             "status": authorization.status,
             "expires": moment_text(authorization.expires_at),
-            "challenges": [member for one in listed if (member := self.challenge_members(one))],
+            "challenges": [member for one in listed if (member := self.challenge_members(one, urls))],
         }
         if authorization.wildcard:
             shown["wildcard"] = True
         return shown
 
-    def challenge_members(self, stored: StoredChallenge) -> dict[str, object] | None:
+    def challenge_members(self, stored: StoredChallenge, urls: Urls) -> dict[str, object] | None:
         """The challenge object; None when its type is not enabled any more."""
         challenge = stored.challenge
         validator = self._host.components(ChallengeValidator).get(challenge.type)
@@ -155,7 +161,7 @@ class Authorizations:
             return None
         shown: dict[str, object] = {
             "type": challenge.type,
-            "url": self._urls.challenge(challenge.authorization_id, challenge.type),
+            "url": urls.challenge(challenge.authorization_id, challenge.type),
             "status": challenge.status,
             **{name: value for name, value in validator.members(challenge).items() if name not in OUR_MEMBERS},
         }
@@ -165,9 +171,9 @@ class Authorizations:
             shown["error"] = stored.error
         return shown
 
-    def _deactivate(self, tx: Tx, id: str, account_id: str) -> Authorization:
+    def _deactivate(self, tx: Tx, id: str, account_id: str, ca_id: str) -> Authorization:
         found = self.read(tx, id)
-        if found is None or found.account_id != account_id:
+        if found is None or not found.belongs_to(account_id, ca_id):
             raise Refuse(not_found())
         if found.status == "deactivated":
             return found

@@ -20,23 +20,25 @@ class Certificates:
     def __init__(self, issuance: Issuance) -> None:
         self._issuance = issuance
 
-    async def of_account(self, id: str, account: AccountView) -> Reply:
+    async def of_account(self, id: str, account: AccountView, ca_id: str) -> Reply:
         """For the account that ordered it alone."""
-        certificate = await self._find(id)
+        certificate = await self._find(id, ca_id)
         if certificate is None or certificate.account_id != account.id:
             raise not_found()
         return download(certificate)
 
-    async def of_anybody(self, id: str) -> Reply:
+    async def of_anybody(self, id: str, ca_id: str) -> Reply:
         """For whoever has the URL."""
-        certificate = await self._find(id)
+        certificate = await self._find(id, ca_id)
         if certificate is None:
             raise NotFound("there is no certificate at this URL")
         return download(certificate)
 
-    async def _find(self, id: str) -> Certificate | None:
-        certificate = await self._issuance.certificate(id) if is_id(id) else None
-        return certificate if certificate is not None and certificate.order_id is not None and certificate.der is not None else None
+    async def _find(self, id: str, ca_id: str) -> Certificate | None:
+        found = await self._issuance.certificate(id) if is_id(id) else None
+        if found is None or found.ca_id != ca_id:
+            return None
+        return found if found.order_id is not None and found.der is not None else None
 
 
 def download(certificate: Certificate) -> Reply:

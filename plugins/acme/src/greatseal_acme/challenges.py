@@ -29,7 +29,7 @@ from greatseal_acme.authorizations import (
 )
 from greatseal_acme.outage import once_back
 from greatseal_acme.protocol.objects import encode, not_found, problem_document
-from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.protocol.urls import Paths, is_id
 from greatseal_acme.validation import DEQUEUE, ENQUEUE, LEASE, Validations, attempt_of, guarded
 
 BY_ID = select(t.challenge).where(t.challenge.c.id == param("id"))
@@ -54,21 +54,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     authorization_id: str
     type: str
     account_id: str
+    ca_id: str
     payload: Mapping[str, object]
 
 
 class Challenges:
     """The challenges of this server (service ``CHALLENGES``)."""
 
-    def __init__(self, host: Host, urls: Urls, accounts: Accounts, authorizations: Authorizations) -> None:
+    def __init__(self, host: Host, paths: Paths, accounts: Accounts, authorizations: Authorizations) -> None:
         self._host = host
-        self._urls = urls
+        self._paths = paths
         self._authorizations = authorizations
         self.validations = Validations(host, accounts, self)
 
-    async def get(self, authorization_id: str, type: str, account: AccountView) -> StoredChallenge:
+    async def get(self, authorization_id: str, type: str, account: AccountView, ca_id: str) -> StoredChallenge:
         """The account's challenge. Raises the one refusal for unknown and foreign ones."""
-        return chosen(await self._authorizations.get(authorization_id, account), type)
+        return chosen(await self._authorizations.get(authorization_id, account, ca_id), type)
 
     async def answer(self, answer: Answer, account: AccountView) -> StoredChallenge:
         """Begin the validation. An answered challenge is shown as it is, and nothing happens."""
@@ -82,7 +83,7 @@ class Challenges:
         if not accepted:
             return stored
         faults.point("acme.challenge.accepted")
-        return await self._begin(stored, account)
+        return await self._begin(stored, answer, account)
 
     def view(self, tx: Tx, id: str) -> Challenge | None:
         found = self._found(tx, id)
@@ -116,23 +117,23 @@ class Challenges:
 
     async def _take_up(self, answer: Answer, account: AccountView) -> None:
         """Begin what was accepted if the commit came through: its client only sees a 503, and a challenge that is processing."""
-        stored = await self.get(answer.authorization_id, answer.type, account)
+        stored = await self.get(answer.authorization_id, answer.type, account, answer.ca_id)
         if stored.challenge.status == "processing":
-            await self._begin(stored, account)
+            await self._begin(stored, answer, account)
 
-    async def _begin(self, stored: StoredChallenge, account: AccountView) -> StoredChallenge:
+    async def _begin(self, stored: StoredChallenge, answer: Answer, account: AccountView) -> StoredChallenge:
         """The part of the validator that comes before the reply; then the queue has it."""
         validator = self._host.components(ChallengeValidator)[stored.challenge.type]
         started = await guarded(self._host, None, validator.start(attempt_of(stored.challenge, account)))
         if isinstance(started, Problem):
             await self._host.db.write(self.decide, stored.challenge.id, started)
-            return await self.get(stored.challenge.authorization_id, stored.challenge.type, account)
+            return await self.get(answer.authorization_id, answer.type, account, answer.ca_id)
         self.validations.add(stored.challenge.id, account.id, stored.challenge)
         return stored
 
     def _accept(self, tx: Tx, answer: Answer) -> tuple[StoredChallenge, bool]:
         authorization = self._authorizations.read(tx, answer.authorization_id)
-        if authorization is None or authorization.account_id != answer.account_id:
+        if authorization is None or not authorization.belongs_to(answer.account_id, answer.ca_id):
             raise Refuse(not_found())
         stored = chosen(authorization, answer.type)
         challenge = stored.challenge
@@ -156,7 +157,8 @@ class Challenges:
             return None
         validator = self._host.components(ChallengeValidator).get(row.type)
         kept_as = validator.kept_as if validator else None
-        return challenge_of(row, authorization, self._urls.account(authorization.account_id), kept_as), authorization
+        account_url = self._paths.account(authorization.account_id, self._paths.scope(authorization.ca_id))
+        return challenge_of(row, authorization, account_url, kept_as), authorization
 
 
 def chosen(authorization: Authorization, type: str) -> StoredChallenge:

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import exists, or_, select, update
 
 from greatseal import faults
-from greatseal.api.acme import AccountView, BadCsr, Caa, OrderNotReady, Unauthorized
+from greatseal.api.acme import AccountView, BadCsr, Caa, InvalidProfile, OrderNotReady, Unauthorized
 from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import (
     CertificateRequest,
@@ -37,7 +37,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
-from greatseal_acme.accounts import BY_THUMBPRINT, Account, refused
+from greatseal_acme.accounts import OF_KEY, Account, refused
 from greatseal_acme.orders import Order, read_order, read_own
 from greatseal_acme.outage import once_back
 from greatseal_acme.protocol.objects import not_found
@@ -107,11 +107,11 @@ class Finalizations:
         self._began = host.clock.now()
         self._settled_once = False
 
-    async def finalize(self, id: str, payload: Mapping[str, object], account: Account) -> Order:
+    async def finalize(self, id: str, payload: Mapping[str, object], account: Account, ca_id: str) -> Order:
         """The order, valid. Raises OrderNotReady, Unauthorized, BadCsr, Caa and what else a check refuses with."""
         if not isinstance(payload.get("csr"), str):
             raise BadRequest("csr is missing, or no text; send the DER of the CSR in base64url")
-        order, proven = await self._host.db.read(_with_proofs, id, account.view.id)
+        order, proven = await self._host.db.read(_with_proofs, id, account.view.id, ca_id)
         if order is None:
             raise not_found()
         if order.status != "ready":
@@ -141,6 +141,8 @@ class Finalizations:
     ) -> IssuanceRequest:
         """All that may refuse, in the order of the CA document: authorize, CSR, policy."""
         profile = self._issuance.profile(order.profile, order.ca_id)
+        if profile.id != order.profile:
+            raise InvalidProfile(f"the profile {order.profile} of the order is not offered any more; make a new order")
         finalization = Finalization(
             order_id=order.id,
             profile=profile,
@@ -244,7 +246,7 @@ class Finalizations:
     def _reserve(self, tx: Tx, order_id: str, draft: Draft, account: Account) -> Prepared:
         if blocked := self._host.blocked_keys.find_in(tx, account.spki_sha256):
             raise Refuse(refused(blocked))
-        if tx.one(BY_THUMBPRINT, thumbprint=draft.request.csr.thumbprint) is not None:
+        if tx.one(OF_KEY, thumbprint=draft.request.csr.thumbprint) is not None:
             raise Refuse(BadCsr("the key of the request is an account key (RFC 8555 s11.1)"))
         if tx.count(CLAIM, order_id=order_id, now=tx.now, new_certificate=draft.id) == 0:
             raise Refuse(OrderNotReady("the order is not ready any more"))
@@ -274,10 +276,10 @@ def _request(order: Order, profile: Profile, csr: CertificateRequest, account: A
     )
 
 
-def _with_proofs(tx: Tx, id: str, account_id: str) -> tuple[Order | None, Mapping[int, str]]:
+def _with_proofs(tx: Tx, id: str, account_id: str, ca_id: str) -> tuple[Order | None, Mapping[int, str]]:
     """The account's order, with the challenge type that proved each identifier first, by position."""
     proven: dict[int, str] = {}
-    if order := read_own(tx, id, account_id):
+    if order := read_own(tx, id, account_id, ca_id):
         for row in tx.all(PROVEN_BY, id=id):
             proven.setdefault(row.position, row.type)
     return order, proven

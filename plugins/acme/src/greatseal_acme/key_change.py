@@ -71,7 +71,7 @@ class KeyChanges:
             raise Refuse(Unauthorized(f"the account is {account.view.status}"))
         if account.view.thumbprint != asked.old_thumbprint:
             raise Refuse(BadRequest("the key of the account was changed meanwhile"))
-        if (holder := self._accounts.by_key(tx, asked.thumbprint)) is not None:
+        if (holder := self._accounts.by_key(tx, asked.thumbprint, account.scope)) is not None:
             raise Refuse(Conflict("an account has the new key already", headers={"Location": holder.view.url}))
         if blocked := self._host.blocked_keys.find_in(tx, asked.spki_sha256):
             raise Refuse(refused(blocked))

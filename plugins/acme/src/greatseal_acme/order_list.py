@@ -26,7 +26,7 @@ _open = (t.order.c.status == "pending") | (t.order.c.status == "ready")
 STATUS = case((_open & ((t.order.c.expires_at <= param("now")) | _lapsed), "invalid"), else_=t.order.c.status)
 """The status of an order with what time did to it."""
 OF_ACCOUNT = (
-    select(t.order.c.id, STATUS.label("status_now"))
+    select(t.order.c.id, t.order.c.ca_id, STATUS.label("status_now"))
     .where(t.order.c.account_id == param("account"), t.order.c.id < param("before"))
     .order_by(t.order.c.id.desc())
     .limit(param("most"))
@@ -34,12 +34,12 @@ OF_ACCOUNT = (
 
 
 class OrderPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids of orders that are not invalid, and after which id the next page goes on: None at the end.
+    """Orders that are not invalid, each by its id and that of its CA, and after which id the next page goes on: None at the end.
 
     A page looks at as many orders as it may have, so it is shorter, or empty, where some are invalid.
     """
 
-    orders: tuple[str, ...]
+    orders: tuple[tuple[str, str], ...]
     next: str | None
 
 
@@ -72,7 +72,7 @@ class OrderList:
 def _page(tx: Tx, account: str, page: Page) -> OrderPage:
     rows = tx.all(OF_ACCOUNT, account=account, before=page.after or FIRST, most=page.wanted, now=tx.now)
     shown = rows[: page.limit]
-    orders = tuple(row.id for row in shown if row.status_now != "invalid")
+    orders = tuple((row.id, row.ca_id) for row in shown if row.status_now != "invalid")
     return OrderPage(orders=orders, next=shown[-1].id if len(rows) > page.limit else None)
 
 

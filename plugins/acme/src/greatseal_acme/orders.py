@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, select
+from sqlalchemy import insert, or_, select, update
 
 from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
 from greatseal.api.issuance import IdentifierType, Issuance, Profile
@@ -22,6 +22,7 @@ from greatseal_acme.limits import OrderLimits
 from greatseal_acme.protocol.identifiers import offering, read_identifiers, together
 from greatseal_acme.protocol.objects import decode, encode, moment_text, not_found, problem_document, read_moment
 from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.renewal_info import AlreadyReplaced, Replacements
 from greatseal_acme.settings import AcmeServer
 
 DAY = 86400 * SECOND
@@ -42,10 +43,17 @@ def _insert(table: Any, *names: str) -> Any:
 
 INSERT_ORDER = _insert(
     t.order, "id", "account_id", "ca_id", "profile", "profile_requested", "status", "identifiers", "not_before", "not_after", "created_at",
-    "expires_at",
+    "expires_at", "replaces",
 )  # fmt: skip
+REPLACING = select(t.order.c.id).where(t.order.c.replaces == param("replaces"), t.order.c.status != "invalid")
+LAPSE = (
+    update(t.order)
+    .where(t.order.c.id == param("order_id"), or_(t.order.c.status == "pending", t.order.c.status == "ready"))
+    .values(status="invalid", error=param("error"))
+)
+"""What time did to an order is written down where another takes its place."""
 INSERT_AUTHORIZATION = _insert(
-    t.authorization, "id", "account_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
+    t.authorization, "id", "account_id", "ca_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
 )
 INSERT_LINK = _insert(t.order_authorization, "order_id", "position", "authorization_id")
 INSERT_CHALLENGE = _insert(t.challenge, "id", "authorization_id", "type", "status", "token", "kept")
@@ -65,6 +73,7 @@ class NewOrder(msgspec.Struct, frozen=True, rename="camel"):
     not_before: str | None = None
     not_after: str | None = None
     profile: str | None = None
+    replaces: str | None = None
 
 
 class OrderPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +86,12 @@ class OrderPlan(msgspec.Struct, frozen=True, kw_only=True):
     identifiers: tuple[Identifier, ...]
     not_before: int | None
     not_after: int | None
+    replaces: str | None
+
+    def makes(self, order: "Order") -> bool:
+        """Whether an order is what this would make."""
+        own = (self.account.id, self.profile.ca_id, self.profile.id, self.identifiers, self.not_before, self.not_after)
+        return own == (order.account_id, order.ca_id, order.profile, order.identifiers, order.not_before, order.not_after)
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +108,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     not_after: int | None
     error: Mapping[str, object] | None
     certificate_id: str | None
+    replaces: str | None
     expires_at: int
     authorizations: tuple[str, ...]
 
@@ -111,6 +127,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
             shown["notAfter"] = moment_text(self.not_after)
         if self.profile_requested:
             shown["profile"] = self.profile
+        if self.replaces is not None:
+            shown["replaces"] = self.replaces
         if self.error is not None:
             shown["error"] = self.error
         if self.status == "valid" and self.certificate_id is not None:
@@ -121,42 +139,46 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Orders:
     """Making and reading orders."""
 
-    def __init__(self, host: Host, urls: Urls, issuance: Issuance) -> None:
+    def __init__(self, host: Host, issuance: Issuance, *, shows_profile: bool = False) -> None:
         self._host = host
-        self._urls = urls
+        self._shows_profile = shows_profile
         self._issuance = issuance
+        self._replacements = Replacements(host, issuance)
         self._limits = OrderLimits(host)
         settings = host.settings(AcmeServer)
         self._order_life = settings.order_expiry_secs * SECOND
         self._authorization_life = settings.authz_expiry_secs * SECOND
 
-    async def make(self, asked: NewOrder, account: AccountView) -> Order:
-        """Write a new order.
+    async def make(self, asked: NewOrder, account: AccountView, ca_id: str) -> Order:
+        """Write a new order to the CA.
 
         Raises what is wrong with identifiers, profile or times, RateLimited for an account with too many, Unavailable where the CA has
         ended.
         """
-        profile = self._issuance.profile(asked.profile)
+        profile = self._issuance.profile(asked.profile, ca_id)
         validators = self._host.components(ChallengeValidator).values()
         not_before, not_after = self._times(asked, profile)
         types = self._host.components(IdentifierType)
         identifiers = read_identifiers([(one.type, one.value) for one in asked.identifiers], types, validators)
         self._check(identifiers, profile)
+        if asked.replaces is not None:
+            await self._replacements.check(asked.replaces, account, identifiers, ca_id)
         plan = OrderPlan(
             id=self._host.handles.new_id(),
             account=account,
             profile=profile,
-            profile_requested=asked.profile == profile.id,
+            profile_requested=self._shows_profile or asked.profile == profile.id,
             identifiers=identifiers,
             not_before=not_before,
             not_after=not_after,
+            replaces=asked.replaces,
         )
         async with self._limits.one_more(account.id):
             return await self._host.db.write(self._write, plan)
 
-    async def get(self, id: str, account: AccountView) -> Order:
-        """The account's order. Raises the one refusal for unknown and foreign ones."""
-        order = await self._host.db.read(read_own, id, account.id)
+    async def get(self, id: str, account: AccountView, ca_id: str) -> Order:
+        """The account's order from the CA. Raises the one refusal for unknown and foreign ones."""
+        order = await self._host.db.read(read_own, id, account.id, ca_id)
         if order is None:
             raise not_found()
         return order
@@ -187,6 +209,8 @@ class Orders:
         account = tx.one(ACCOUNT_STATUS, id=plan.account.id)
         if account is None or account.status != "valid":
             raise Refuse(Unauthorized("the account was deactivated"))
+        if (same := self._replacing(tx, plan)) is not None:
+            return same
         tx.run(
             INSERT_ORDER,
             id=plan.id,
@@ -200,10 +224,11 @@ class Orders:
             not_after=plan.not_after,
             created_at=tx.now,
             expires_at=tx.now + self._order_life,
+            replaces=plan.replaces,
         )
         authorizations: list[str] = []
         for position, identifier in enumerate(plan.identifiers):
-            id = self._authorize(tx, plan.account, identifier)
+            id = self._authorize(tx, plan, identifier)
             tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=id)
             authorizations.append(id)
         return Order(
@@ -218,18 +243,36 @@ class Orders:
             not_after=plan.not_after,
             error=None,
             certificate_id=None,
+            replaces=plan.replaces,
             expires_at=tx.now + self._order_life,
             authorizations=tuple(authorizations),
         )
 
-    def _authorize(self, tx: Tx, account: AccountView, identifier: Identifier) -> str:
+    def _replacing(self, tx: Tx, plan: OrderPlan) -> Order | None:
+        """The very same order, which the client does not know of because its answer was lost; None where none replaces the certificate.
+
+        Raises Refuse with AlreadyReplaced for another.
+        """
+        row = None if plan.replaces is None else tx.one(REPLACING, replaces=plan.replaces)
+        found = None if row is None else read_order(tx, row.id)
+        if found is None:
+            return None
+        if found.status == "invalid":
+            tx.run(LAPSE, order_id=found.id, error=encode(found.error))
+            return None
+        if found.status in {"pending", "ready"} and plan.makes(found):
+            return found
+        raise Refuse(AlreadyReplaced("another order replaces the certificate; order without replaces, or let that order end"))
+
+    def _authorize(self, tx: Tx, plan: OrderPlan, identifier: Identifier) -> str:
         """A pending authorization with a challenge of every type that offers itself."""
-        id = self._host.handles.new_id()
+        id, account = self._host.handles.new_id(), plan.account
         expires = tx.now + self._authorization_life
         tx.run(
             INSERT_AUTHORIZATION,
             id=id,
             account_id=account.id,
+            ca_id=plan.profile.ca_id,
             identifier_type=identifier.type,
             identifier_value=identifier.base,
             wildcard=int(identifier.wildcard),
@@ -262,10 +305,10 @@ class Orders:
         return id
 
 
-def read_own(tx: Tx, id: str, account_id: str) -> Order | None:
-    """The account's order; None for unknown and foreign ones."""
+def read_own(tx: Tx, id: str, account_id: str, ca_id: str) -> Order | None:
+    """The account's order from the CA; None for unknown and foreign ones."""
     order = read_order(tx, id) if is_id(id) else None
-    return order if order and order.account_id == account_id else None
+    return order if order and (order.account_id, order.ca_id) == (account_id, ca_id) else None
 
 
 def read_order(tx: Tx, id: str) -> Order | None:
@@ -293,6 +336,7 @@ def order_of(row: Row, authorizations: Sequence[Row], now: int) -> Order:
         not_after=row.not_after,
         error=error,
         certificate_id=row.certificate_id,
+        replaces=row.replaces,
         expires_at=row.expires_at,
         authorizations=tuple(one.id for one in authorizations),
     )

@@ -10,16 +10,17 @@ from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
-from greatseal.api.issuance import FinalizeCheck
+from greatseal.api.issuance import FinalizeCheck, IssuanceObserver
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_acme.accounts import totals
 from greatseal_acme.finalize import AccountGrant
+from greatseal_acme.protocol.urls import RESERVED
 from greatseal_acme.routes import Handlers
 from greatseal_acme.service import Acme
 from greatseal_acme.settings import Acme as AcmeSection
-from greatseal_acme.settings import AcmeProfile, AcmeServer, HttpValidation
+from greatseal_acme.settings import AcmeProfile, AcmeServer, CaId, HttpValidation
 from greatseal_acme.tables import SCHEMA
 
 SWEEP_SECONDS = 15.0
@@ -45,7 +46,13 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("server", AcmeServer), Owns("acme", AcmeSection), Owns("profiles.*", AcmeProfile), Reads("server", HttpValidation)]
+        return [
+            Owns("server", AcmeServer),
+            Owns("acme", AcmeSection),
+            Owns("profiles.*", AcmeProfile),
+            Reads("server", HttpValidation),
+            Reads("ca[]", CaId),
+        ]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
@@ -81,8 +88,18 @@ class Plugin:
         return [AccountGrant(profiles)] if any(own.require_account_grant for own in profiles.values()) else []
 
     @hookimpl
+    def issuance_observers(self, host: Host) -> Sequence[IssuanceObserver]:
+        return [self.acme(host).renewal_info]
+
+    @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
-        return [Discovery("acme", self.acme(host).members)]
+        acme = self.acme(host)
+        return [Discovery("acme", lambda: acme.members(acme.paths.default))]
+
+    @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        taken = [ca.id for ca in host.settings_list(CaId) if ca.id in RESERVED]
+        return [f"[ca] id: {id!r} is a name in the paths of ACME, /acme/{id}; choose another id" for id in taken]
 
     @hookimpl
     def statistics(self, host: Host) -> Sequence[Statistic]:
@@ -124,12 +141,12 @@ class Plugin:
     def welcome(self, host: Host) -> Sequence[Welcome]:
         if not certbot_works(host):
             return []
-        server, port = self.acme(host).urls.directory, host.settings(HttpValidation).http_validation_port
+        server, port = self.acme(host).paths.default.directory, host.settings(HttpValidation).http_validation_port
         return [Welcome(title="A certificate", lines=lambda: certbot_lines(server, port, str(host.state_dir / "certbot")))]
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:
-        directory, port = self.acme(host).urls.directory, host.settings(HttpValidation).http_validation_port
+        directory, port = self.acme(host).paths.default.directory, host.settings(HttpValidation).http_validation_port
 
         def lines() -> list[StartLine]:
             shown = [StartLine(words="Certificates are issued by ACME (RFC 8555). Give this directory to your client:", value=directory)]

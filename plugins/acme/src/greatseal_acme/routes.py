@@ -1,5 +1,6 @@
 """The resources of RFC 8555 under /acme/."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from greatseal.api.http import Call, Jws, Owner, Reply, Route
@@ -13,6 +14,7 @@ from greatseal_acme.challenges import Answer
 from greatseal_acme.orders import NewOrder, Order
 from greatseal_acme.protocol.jws import AccountCaller, AcmeCaller
 from greatseal_acme.protocol.objects import not_found, reply
+from greatseal_acme.protocol.urls import Urls
 from greatseal_acme.service import Acme
 
 NO_STORE = ("Cache-Control", "no-store")
@@ -27,49 +29,45 @@ class Handlers:
     def __init__(self, host: Host, acme: Acme) -> None:
         self._host = host
         self._acme = acme
-        self._urls = acme.urls
+        self._paths = acme.paths
 
     def routes(self) -> list[Route]:
-        by_id, by_authz = owner_of_path(self._host, "id"), owner_of_path(self._host, "authorization")
-        return [
-            Route("GET", "/acme/directory", self.directory, style="acme", cors=True, summary="The directory (RFC 8555 s7.1.1)."),
-            _post("/acme/directory", self.directory_as_get, summary="The directory by POST-as-GET."),
-            Route("HEAD", "/acme/new-nonce", self.new_nonce_head, style="acme", cors=True, summary="A fresh nonce (s7.2)."),
-            Route("GET", "/acme/new-nonce", self.new_nonce, style="acme", cors=True, summary="A fresh nonce without body (s7.2)."),
-            _post("/acme/new-nonce", self.new_nonce_as_get, summary="A fresh nonce by POST-as-GET."),
-            _post("/acme/new-account", self.new_account, Jws("jwk"), summary="Make or find the account of a key (s7.3)."),
-            _post("/acme/account/{id}", self.account, summary="Read, update or deactivate the account (s7.3.2, s7.3.6)."),
-            _post("/acme/account/{id}/orders", self.account_orders, summary="The orders of the account, by pages (s7.1.2.1)."),
-            _post("/acme/key-change", self.key_change, summary="Put the account under a new key (s7.3.5)."),
-            _post("/acme/new-order", self.new_order, summary="Order a certificate (s7.4)."),
-            _post("/acme/order/{id}", self.order, summary="Read an order (s7.1.3).", owner=by_id),
-            _post("/acme/order/{id}/finalize", self.finalize, summary="Finalize a ready order with a CSR (s7.4).", owner=by_id),
-            _post("/acme/authz/{id}", self.authorization, summary="Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id),
-            _post("/acme/chall/{authorization}/{type}", self.challenge, summary="Read or answer a challenge (s7.5.1).", owner=by_authz),
-            Route(
-                "GET",
-                "/acme/cert/{id}",
-                self.certificate,
-                style="acme",
-                cors=True,
-                summary="Download a certificate with its chain.",
-                owner=by_id,
-            ),
-            _post("/acme/cert/{id}", self.certificate_as_get, summary="Download a certificate with its chain (s7.4.2).", owner=by_id),
-        ]
+        """Of the default CA, and below its id those of each."""
+        return [*self._below("/acme"), *self._below("/acme/{ca_id}")]
 
-    async def directory(self, _call: Call) -> Reply:
-        return reply(self._acme.directory())
+    def _below(self, root: str) -> Iterator[Route]:
+        by_id, by_authz = owner_of_path(self._host, "id"), owner_of_path(self._host, "authorization")
+        post, get = _posting(root), _getting(root)
+        yield get("directory", self.directory, "The directory (RFC 8555 s7.1.1).")
+        yield post("directory", self.directory_as_get, "The directory by POST-as-GET.")
+        yield get("new-nonce", self.new_nonce_head, "A fresh nonce (s7.2).", method="HEAD")
+        yield get("new-nonce", self.new_nonce, "A fresh nonce without body (s7.2).")
+        yield post("new-nonce", self.new_nonce_as_get, "A fresh nonce by POST-as-GET.")
+        yield post("new-account", self.new_account, "Make or find the account of a key (s7.3).", Jws("jwk"))
+        yield post("account/{id}", self.account, "Read, update or deactivate the account (s7.3.2, s7.3.6).")
+        yield post("account/{id}/orders", self.account_orders, "The orders of the account, by pages (s7.1.2.1).")
+        yield post("key-change", self.key_change, "Put the account under a new key (s7.3.5).")
+        yield post("new-order", self.new_order, "Order a certificate (s7.4).")
+        yield post("order/{id}", self.order, "Read an order (s7.1.3).", owner=by_id)
+        yield post("order/{id}/finalize", self.finalize, "Finalize a ready order with a CSR (s7.4).", owner=by_id)
+        yield post("authz/{id}", self.authorization, "Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id)
+        yield post("chall/{authorization}/{type}", self.challenge, "Read or answer a challenge (s7.5.1).", owner=by_authz)
+        yield get("cert/{id}", self.certificate, "Download a certificate with its chain.", owner=by_id)
+        yield get("renewal-info/{certificate}", self.renewal_info, "When a certificate should be renewed (RFC 9773).")
+        yield post("cert/{id}", self.certificate_as_get, "Download a certificate with its chain (s7.4.2).", owner=by_id)
+
+    async def directory(self, call: Call) -> Reply:
+        return reply(self._acme.directory(self._paths.of(call.path)))
 
     async def directory_as_get(self, call: Call) -> Reply:
         reading(call)
-        return reply(self._acme.directory())
+        return reply(self._acme.directory(self._paths.of(call.path)))
 
-    async def new_nonce(self, _call: Call) -> Reply:
-        return self._nonce(204)
+    async def new_nonce(self, call: Call) -> Reply:
+        return self._nonce(call, 204)
 
-    async def new_nonce_head(self, _call: Call) -> Reply:
-        return self._nonce(200)
+    async def new_nonce_head(self, call: Call) -> Reply:
+        return self._nonce(call, 200)
 
     async def new_nonce_as_get(self, call: Call) -> Reply:
         reading(call)
@@ -77,7 +75,7 @@ class Handlers:
 
     async def new_account(self, call: Call) -> Reply:
         caller = call.caller_as(AcmeCaller)
-        account, made = await self._acme.accounts.ask(await call.body(dict[str, Any]), caller.key)
+        account, made = await self._acme.accounts.ask(await call.body(dict[str, Any]), caller.key, self._paths.of(call.path))
         return self._account_reply(account, status=201 if made else 200).with_headers(*self._acme.accounts.terms.links)
 
     async def account(self, call: Call) -> Reply:
@@ -94,7 +92,7 @@ class Handlers:
             raise not_found()
         page = page_of(call)
         found = await self._acme.order_list.page(caller.view, page)
-        answer = reply({"orders": [self._urls.order(id) for id in found.orders]})
+        answer = reply({"orders": [self._paths.of_ca(ca_id).order(id) for id, ca_id in found.orders]})
         if found.next is None:
             return answer
         return answer.with_headers(next_link(call, self._host.base_url, limit=str(page.limit), after=found.next))
@@ -105,62 +103,71 @@ class Handlers:
     async def new_order(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
         self._acme.accounts.check_terms(caller.account)
-        return self._order_reply(await self._acme.orders.make(await call.body(NewOrder), caller.view), status=201)
+        urls = self._paths.of(call.path)
+        return _order_reply(await self._acme.orders.make(await call.body(NewOrder), caller.view, urls.ca_id), urls, status=201)
 
     async def order(self, call: Call) -> Reply:
         caller = reading(call)
-        return self._order_reply(await self._acme.orders.get(call.path["id"], caller.view))
+        urls = self._paths.of(call.path)
+        return _order_reply(await self._acme.orders.get(call.path["id"], caller.view, urls.ca_id), urls)
 
     async def finalize(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
-        payload = await call.body(dict[str, Any])
-        return self._order_reply(await self._acme.finalizations.finalize(call.path["id"], payload, caller.account))
+        urls, payload = self._paths.of(call.path), await call.body(dict[str, Any])
+        return _order_reply(await self._acme.finalizations.finalize(call.path["id"], payload, caller.account, urls.ca_id), urls)
 
     async def authorization(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
-        parts = self._acme.authorizations
+        parts, urls = self._acme.authorizations, self._paths.of(call.path)
         if not caller.payload:
-            found = await parts.get(call.path["id"], caller.view)
+            found = await parts.get(call.path["id"], caller.view, urls.ca_id)
         elif await call.body(dict[str, Any]) == {"status": "deactivated"}:
-            found = await parts.deactivate(call.path["id"], caller.view)
+            found = await parts.deactivate(call.path["id"], caller.view, urls.ca_id)
         else:
             raise BadRequest('an authorization can be read (empty payload) or deactivated ({"status": "deactivated"})')
-        answer = reply(parts.members(found))
+        answer = reply(parts.members(found, urls))
         return answer.with_headers(RETRY_AFTER) if found.status == "pending" else answer
 
     async def challenge(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)
-        authorization, type = call.path["authorization"], call.path["type"]
+        authorization, type, urls = call.path["authorization"], call.path["type"], self._paths.of(call.path)
         if not caller.payload:
-            return self._challenge_reply(await self._acme.challenges.get(authorization, type, caller.view))
+            return self._challenge_reply(await self._acme.challenges.get(authorization, type, caller.view, urls.ca_id), urls)
         payload = await call.body(dict[str, Any])
-        answer = Answer(authorization_id=authorization, type=type, account_id=caller.view.id, payload=payload)
-        return self._challenge_reply(await self._acme.challenges.answer(answer, caller.view))
+        answer = Answer(authorization_id=authorization, type=type, account_id=caller.view.id, ca_id=urls.ca_id, payload=payload)
+        return self._challenge_reply(await self._acme.challenges.answer(answer, caller.view), urls)
 
     async def certificate(self, call: Call) -> Reply:
-        return (await self._acme.certificates.of_anybody(call.path["id"])).with_headers(self._urls.index_link)
+        urls = self._paths.of(call.path)
+        return (await self._acme.certificates.of_anybody(call.path["id"], urls.ca_id)).with_headers(urls.index_link)
 
     async def certificate_as_get(self, call: Call) -> Reply:
         caller = reading(call)
-        return await self._acme.certificates.of_account(call.path["id"], caller.view)
+        return await self._acme.certificates.of_account(call.path["id"], caller.view, self._paths.of(call.path).ca_id)
 
-    def _nonce(self, status: int) -> Reply:
-        return Reply(status=status, headers=(("Replay-Nonce", self._acme.nonces.issue()), self._urls.index_link, NO_STORE))
+    async def renewal_info(self, call: Call) -> Reply:
+        urls = self._paths.of(call.path)
+        return (await self._acme.renewal_info.show(call.path["certificate"], urls.ca_id, call.remote)).with_headers(urls.index_link)
+
+    def _nonce(self, call: Call, status: int) -> Reply:
+        index = self._paths.of(call.path).index_link
+        return Reply(status=status, headers=(("Replay-Nonce", self._acme.nonces.issue()), index, NO_STORE))
 
     def _account_reply(self, account: Account, status: int = 200) -> Reply:
         return reply(account.members(), ("Location", account.view.url), status=status)
 
-    def _order_reply(self, order: Order, status: int = 200) -> Reply:
-        answer = reply(order.members(self._urls), ("Location", self._urls.order(order.id)), status=status)
-        return answer.with_headers(RETRY_AFTER) if order.status == "processing" else answer
-
-    def _challenge_reply(self, stored: StoredChallenge) -> Reply:
-        members = self._acme.authorizations.challenge_members(stored)
+    def _challenge_reply(self, stored: StoredChallenge, urls: Urls) -> Reply:
+        members = self._acme.authorizations.challenge_members(stored, urls)
         if members is None:
             raise not_found()
-        up = ("Link", f'<{self._urls.authorization(stored.challenge.authorization_id)}>;rel="up"')
+        up = ("Link", f'<{urls.authorization(stored.challenge.authorization_id)}>;rel="up"')
         answer = reply(members, up)
         return answer.with_headers(RETRY_AFTER) if stored.challenge.status == "processing" else answer
+
+
+def _order_reply(order: Order, urls: Urls, status: int = 200) -> Reply:
+    answer = reply(order.members(urls), ("Location", urls.order(order.id)), status=status)
+    return answer.with_headers(RETRY_AFTER) if order.status == "processing" else answer
 
 
 def reading(call: Call) -> AccountCaller:
@@ -171,5 +178,20 @@ def reading(call: Call) -> AccountCaller:
     return caller
 
 
-def _post(path: str, handler: Any, auth: Jws = Jws("kid"), *, summary: str, owner: Owner | None = None) -> Route:  # noqa: B008  # a frozen value
-    return Route("POST", path, handler, style="acme", cors=True, auth=auth, content_types=_JOSE, summary=summary, owner=owner)
+def _posting(root: str) -> Callable[..., Route]:
+    """Routes of signed requests below a path."""
+
+    def post(path: str, handler: Any, summary: str, auth: Jws = Jws("kid"), owner: Owner | None = None) -> Route:  # noqa: B008  # a frozen value
+        whole = f"{root}/{path}"
+        return Route("POST", whole, handler, style="acme", cors=True, auth=auth, content_types=_JOSE, summary=summary, owner=owner)
+
+    return post
+
+
+def _getting(root: str) -> Callable[..., Route]:
+    """Routes for anybody below a path."""
+
+    def get(path: str, handler: Any, summary: str, method: str = "GET", owner: Owner | None = None) -> Route:
+        return Route(method, f"{root}/{path}", handler, style="acme", cors=True, summary=summary, owner=owner)
+
+    return get

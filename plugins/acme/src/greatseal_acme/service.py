@@ -1,6 +1,8 @@
 """The parts of the ACME service, made once for each kernel, and its directory."""
 
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from greatseal.api.acme import AccountBinding
 from greatseal.api.services import ISSUANCE
@@ -16,9 +18,10 @@ from greatseal_acme.order_list import OrderList
 from greatseal_acme.orders import Orders
 from greatseal_acme.protocol.jws import AcmeJws
 from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere
-from greatseal_acme.protocol.urls import Urls
+from greatseal_acme.protocol.urls import Paths, Urls
 from greatseal_acme.purge import Purge
-from greatseal_acme.settings import AcmeServer
+from greatseal_acme.renewal_info import RenewalInfo
+from greatseal_acme.settings import AcmeProfile, AcmeServer, CaId, default_ca
 
 EXPLANATION = "https://www.rfc-editor.org/rfc/rfc8555#section-7.1.1"
 """Clients must ignore members that they do not know; one under a random name keeps them used to it."""
@@ -32,33 +35,45 @@ class Acme:
         self._host = host
         self._settings = host.settings(AcmeServer)
         self._random_member = secrets.token_urlsafe(8)
-        self.urls = Urls(host.base_url)
+        cas = host.settings_list(CaId)
+        self._issuance = issuance
+        self._offers_profiles = bool(host.settings_by_key(AcmeProfile))
+        self.paths = Paths(host.base_url, [ca.id for ca in cas], default_ca(cas), scoped=self._settings.account_scope == "ca")
         self.nonces = Nonces(host.node_id, host.clock)
         self.elsewhere = NoncesElsewhere(host, self.nonces)
-        self.accounts = Accounts(host, self.urls)
+        self.accounts = Accounts(host, self.paths)
         self.key_changes = KeyChanges(host, self.accounts)
-        self.orders = Orders(host, self.urls, issuance)
+        self.orders = Orders(host, issuance, shows_profile=self._offers_profiles)
         self.order_list = OrderList(host)
-        self.authorizations = Authorizations(host, self.urls)
-        self.challenges = Challenges(host, self.urls, self.accounts, self.authorizations)
+        self.authorizations = Authorizations(host, self.paths)
+        self.challenges = Challenges(host, self.paths, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, issuance)
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
         self.certificates = Certificates(issuance)
+        self.renewal_info = RenewalInfo(host, issuance)
         self.purge = Purge(host)
-        self.scheme = AcmeJws(self.nonces, self.urls, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
+        self.scheme = AcmeJws(self.nonces, self.paths, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
 
-    def directory(self) -> dict[str, object]:
+    def directory(self, urls: Urls) -> dict[str, object]:
         """The directory object (RFC 8555 s7.1.1): what exists, and no more."""
-        return {**self._host.discovery("acme"), self._random_member: EXPLANATION}
+        shown: Mapping[str, Any] = self._host.discovery("acme", ca_id=urls.ca_id)
+        own = self.members(urls)
+        return {**shown, **own, "meta": {**shown["meta"], **own["meta"]}, self._random_member: EXPLANATION}
 
-    def members(self) -> dict[str, object]:
-        """What this plugin shows in the directory; other plugins add to it."""
+    def members(self, urls: Urls) -> dict[str, Any]:
+        """What this plugin shows in the directory of a CA; other plugins add to it."""
         shown = {"termsOfService": self.accounts.terms.url, "website": self._settings.website_url}
         required = any(binding.required for binding in self._host.components(AccountBinding).values())
         return {
-            "newNonce": self.urls.new_nonce,
-            "newAccount": self.urls.new_account,
-            "newOrder": self.urls.new_order,
-            "keyChange": self.urls.key_change,
-            "meta": {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required},
+            "newNonce": urls.new_nonce,
+            "newAccount": urls.new_account,
+            "newOrder": urls.new_order,
+            "keyChange": urls.key_change,
+            "renewalInfo": urls.renewal_info,
+            "meta": {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required, **self._profiles(urls)},
         }
+
+    def _profiles(self, urls: Urls) -> dict[str, object]:
+        """The profiles to choose from (draft-ietf-acme-profiles s3); none are shown where none are configured."""
+        offered = self._issuance.profiles(urls.ca_id) if self._offers_profiles else {}
+        return {"profiles": {id: profile.description for id, profile in offered.items()}} if offered else {}

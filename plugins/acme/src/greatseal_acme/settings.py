@@ -1,5 +1,7 @@
 """The configuration keys of ACME."""
 
+from collections.abc import Sequence
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,12 +18,19 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until an order that was not finalized expires."""
     authz_expiry_secs: int = 86400
     """Seconds until an authorization expires."""
+    ari_retry_after_secs: int = 21600
+    """Seconds after which clients ask again when to renew a certificate (RFC 9773 s4.3)."""
+    ari_explanation_url: str | None = None
+    """A page that says why certificates should be renewed when they should, shown with the time; none when left out."""
+    account_scope: Literal["server", "ca"] = "server"
+    """Whether an account may order from every CA, or from the one alone at whose path it was made. To change it later leaves the accounts
+    of before behind: clients make new ones."""
 
     def __post_init__(self) -> None:
-        for key in ("order_expiry_secs", "authz_expiry_secs"):
+        for key in ("order_expiry_secs", "authz_expiry_secs", "ari_retry_after_secs"):
             if getattr(self, key) < 60:
                 raise ValueError(f"{key}: {getattr(self, key)}: expected at least 60 seconds, which a client needs")
-        for key in ("terms_of_service_url", "website_url"):
+        for key in ("terms_of_service_url", "website_url", "ari_explanation_url"):
             _check_url(key, getattr(self, key))
 
 
@@ -54,6 +63,18 @@ class AcmeProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     require_account_grant: bool = False
     """Only accounts whose profile grants list this profile may use it."""
+
+
+class CaId(msgspec.Struct, frozen=True, kw_only=True):
+    """[ca], read: the CAs that have paths of their own, and which one has the bare ones."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")] = "default"
+    is_default: bool | None = None
+
+
+def default_ca(cas: Sequence[CaId]) -> str:
+    """The id of the CA that is meant where none is named."""
+    return max(cas, key=lambda ca: bool(ca.is_default), default=CaId()).id
 
 
 class HttpValidation(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ account = table(
     State.REPLICATED,
     Column("id", Id, primary_key=True),
     Column("status", Text, nullable=False),
-    Column("thumbprint", Text, nullable=False, unique=True),
+    Column("ca_id", Id, nullable=False, server_default=""),  # the CA that it belongs to alone; empty: all
+    Column("thumbprint", Text, nullable=False),
     Column("jwk", Document, nullable=False),
     Column("contact", Document, nullable=False),
     Column("terms_agreed", Flag, nullable=False),
@@ -22,6 +23,7 @@ account = table(
     Column("profile_grants", Document),
     Column("kerberos_principal", Text),
     Column("created_at", Moment, nullable=False),
+    UniqueConstraint("thumbprint", "ca_id", name="uq_acme_account_key"),
 )
 ACCOUNT = Collection("acme_account", account)
 
@@ -43,6 +45,7 @@ order = table(
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("claimed_at", Moment),
+    Column("replaces", Text),  # a certificate, by the name of RFC 9773
 )
 Index(
     "acme_order_claimed", order.c.claimed_at, sqlite_where=order.c.status == "processing", postgresql_where=order.c.status == "processing"
@@ -51,6 +54,8 @@ Index(
 OPEN = text("status IN ('pending', 'ready', 'processing')")
 """Of an order that its account may still finish, unless its time is over."""
 Index("acme_order_open", order.c.account_id, order.c.expires_at, sqlite_where=OPEN, postgresql_where=OPEN)
+REPLACES = text("replaces IS NOT NULL AND status <> 'invalid'")
+Index("acme_order_replaces", order.c.replaces, unique=True, sqlite_where=REPLACES, postgresql_where=REPLACES)
 Index("acme_order_of", order.c.account_id, order.c.id)
 
 authorization = table(
@@ -59,6 +64,7 @@ authorization = table(
     State.OWNED,
     Column("id", Id, primary_key=True),
     Column("account_id", Id, nullable=False),
+    Column("ca_id", Id, nullable=False, server_default="default"),
     Column("identifier_type", Text, nullable=False),
     Column("identifier_value", Text, nullable=False),  # without wildcard prefix
     Column("wildcard", Flag, nullable=False),
@@ -110,4 +116,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0003")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0005")

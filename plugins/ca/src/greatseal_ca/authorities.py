@@ -11,7 +11,7 @@ from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.algorithms import signature_algorithm
-from greatseal_ca.authority import Authority, made_days, open_sealed, write_public
+from greatseal_ca.authority import Authority, Made, find_root, made_days, open_sealed, write_public
 from greatseal_ca.build import authority_key_identifier, extension, subject_of
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.files import Brought, Files, Stored
@@ -52,20 +52,40 @@ class Authorities:
         self._profiles = profiles
         self.ids = tuple(self._settings)
         self.issuing: dict[str, Issuing] = {}
-        """Those that are open, by id."""
+        """Those that are open, by id: what signs now."""
+        self.generations: dict[str, tuple[Issuing, ...]] = {}
+        """Every issuing certificate whose key is here, by the id of its CA, the one that signs now first."""
+        self.roots: dict[str, Made] = {}
+        """Roots that were made here and whose keys are here, by the id of the CA."""
+        self.own_keys: dict[str, frozenset[bytes]] = {}
+        """The keys of a CA itself, as certificates encode them."""
         self.default_id = default_id
 
     async def open(self, host: Host, inventory: Inventory) -> None:
         """Load or make every CA, and show its root certificate under the state folder. Raises StartProblem."""
-        for ca_id, ca in self._settings.items():
-            brought = self._files(host, ca)
-            authority = await (brought.open() if brought else open_sealed(host, ca))
-            if blocked := await host.blocked_keys.find(spki_sha256(authority.signer.public_key)):
-                raise StartProblem(f"[ca] {ca_id}: the key of the CA certificate is blocked ({blocked.reason}); bring another CA")
-            self.issuing[ca_id] = issuing = Issuing(authority, ca)
-            await host.db.write(_keep_chain, issuing.delivered)
-            inventory.knows(issuing.delivered)
-            write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(authority.chain[-1:]))
+        for ca_id in self.ids:
+            await self.open_one(host, inventory, ca_id)
+
+    async def open_one(self, host: Host, inventory: Inventory, ca_id: str) -> None:
+        """As :meth:`open`, one of them."""
+        ca = self._settings[ca_id]
+        brought = self._files(host, ca)
+        opened = [await brought.open()] if brought else await open_sealed(host, ca)
+        if blocked := await host.blocked_keys.find(spki_sha256(opened[0].signer.public_key)):
+            raise StartProblem(f"[ca] {ca_id}: the key of the CA certificate is blocked ({blocked.reason}); bring another CA, or renew it")
+        self.generations[ca_id] = tuple(Issuing(one, ca) for one in opened)
+        self.issuing[ca_id] = issuing = self.generations[ca_id][0]
+        if root := await find_root(host, ca):
+            self.roots[ca_id] = root
+        signers = [*(one.signer for one in opened), *([root.signer] if root else [])]
+        self.own_keys[ca_id] = frozenset(one.info.spki for one in signers)
+        await host.db.write(_keep_chain, issuing.delivered)
+        inventory.knows(issuing.delivered)
+        write_public(host.state_dir / "ca" / ca_id / "root.pem", as_pem(issuing.chain[-1:]))
+
+    def of_key(self, ca_id: str, kid: str) -> Issuing | None:
+        """The issuing certificate of a key of the CA, the newest where it has several; None for a key that is not here."""
+        return next((one for one in self.generations.get(ca_id, ()) if one.signer.info.kid == kid), None)
 
     def look(self, host: Host) -> tuple[list[str], dict[str, int]]:
         """What :meth:`open` would refuse of the settings and the files that they name, and how many days each CA lives as a whole."""

@@ -7,16 +7,12 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
-from sqlalchemy import select
 
 from greatseal import der, faults
-from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import Frame
 from greatseal.api.keys import KeyRing, Signer
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import StartProblem
-from greatseal.api.store import Tx
-from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import HASHES, signature_algorithm
@@ -31,17 +27,11 @@ from greatseal_ca.build import (
     subject_of,
     to_be_signed,
 )
+from greatseal_ca.generations import FIRST, Generation, asked, generations, keep_first
 from greatseal_ca.settings import CaSettings
-from greatseal_ca.tables import authority
-from greatseal_ca.validity import BACKDATE, DAY, moment_of
+from greatseal_ca.validity import BACKDATE, DAY, as_datetime, moment_of
 
-FIRST = 1
-"""The generation of the first certificate of a role."""
-
-_FIND = select(authority.c.kid, authority.c.der).where(
-    authority.c.ca_id == param("ca_id"), authority.c.role == param("role"), authority.c.generation == FIRST
-)
-_KEEP = insert_new(authority)
+RESTORE = "restore the database and the cluster key"
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,16 +54,44 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
         return self.certificate.public_bytes(Encoding.DER)
 
 
-async def open_sealed(host: Host, ca: CaSettings) -> Authority:
-    """The CA whose keys are sealed in the database; what is missing of it is made. Several processes may do this at once."""
-    root = await open_root(host, ca)
-    issuing = await _open(host, ca, "issuing", root)
-    return Authority(ca_id=ca.id, signer=issuing.signer, certificate=issuing.certificate, chain=(issuing.der, root.der))
+async def open_sealed(host: Host, ca: CaSettings) -> list[Authority]:
+    """The CA whose keys are sealed in the database, newest generation first; what is missing of it is made.
+
+    Several processes may do this at once. Raises StartProblem.
+    """
+    if not (found := await host.db.read(generations, ca.id, "issuing")):
+        if waiting := await host.db.read(asked, ca.id):
+            when = f"{as_datetime(waiting.created_at):%Y-%m-%d}"
+            raise StartProblem(f"[ca] {ca.id}: the request of {when} waits for its certificate; bring it with: greatseal ca import")
+        await _open(host, ca, "issuing", await open_root(host, ca))
+        found = await host.db.read(generations, ca.id, "issuing")
+    root = await find_root(host, ca)
+    newest = await _authority(host, ca, found[0], root)
+    if newest is None:
+        raise StartProblem(f"[ca] {ca.id}: the key {found[0].kid} of the issuing certificate is gone; {RESTORE}")
+    return [newest, *filter(None, [await _authority(host, ca, one, root) for one in found[1:]])]
 
 
 async def open_root(host: Host, ca: CaSettings) -> Made:
-    """The root of a CA that was made here."""
+    """The root of a CA that was made here; it is made when it is missing."""
     return await _open(host, ca, "root", None)
+
+
+async def find_root(host: Host, ca: CaSettings) -> Made | None:
+    """The root of a CA that was made here, None where there is none, or where its key is gone."""
+    found = await host.db.read(generations, ca.id, "root")
+    if not found or (signer := await key_of(host, ca.id, "root", found[0].kid)) is None:
+        return None
+    return Made(signer=signer, certificate=x509.load_der_x509_certificate(found[0].der))
+
+
+async def key_of(host: Host, ca_id: str, role: str, kid: str) -> Signer | None:
+    """A key of the ring of that role."""
+    ring = host.keys.ring(f"ca:{ca_id}:{role}")
+    if (signer := _with_kid(ring, kid)) is None:
+        await host.keys.load()  # another process made it after our rings were read
+        signer = _with_kid(ring, kid)
+    return signer
 
 
 def write_public(path: Path, text: str) -> None:
@@ -90,7 +108,7 @@ def write_public(path: Path, text: str) -> None:
 async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> x509.Certificate:
     """A CA certificate for the key of ``subject``: of a root without ``issuer``, else of the issuing CA under it."""
     key = accept_public_key(load_der_public_key(subject.info.spki))
-    name = _subject(ca, "issuing" if issuer else "root", subject.info.spki)
+    name = subject_for(ca, "issuing" if issuer else "root", subject.info.spki)
     begin = _begin(host, issuer)
     end = begin + made_days(ca) * DAY - SECOND
     signer = issuer.signer if issuer else subject
@@ -118,17 +136,25 @@ def made_days(ca: CaSettings) -> int:
     return ca.ca_validity_years * 365
 
 
+async def _authority(host: Host, ca: CaSettings, one: Generation, root: Made | None) -> Authority | None:
+    """A generation that can sign; None, with a line in the log, for one whose key or root is gone."""
+    signer = await key_of(host, ca.id, "issuing", one.kid)
+    above = one.above or ((root.der,) if root else ())
+    if signer is None or not above:
+        host.log.warning("the key of an issuing certificate is gone", ca=ca.id, generation=one.number, kid=one.kid)
+        return None
+    certificate = x509.load_der_x509_certificate(one.der)
+    return Authority(ca_id=ca.id, signer=signer, certificate=certificate, chain=(one.der, *above))
+
+
 async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> Made:
     ring = host.keys.ring(f"ca:{ca.id}:{role}")
-    found = await host.db.read(_find, ca.id, role)
-    if found is None:
-        found = await _make(host, ca, role, issuer, ring)
-    kid, der = found
-    if (signer := _with_kid(ring, kid)) is None:
-        await host.keys.load()  # another process made it after our rings were read
-        signer = _with_kid(ring, kid)
-    if signer is None:
-        raise StartProblem(f"[ca] {ca.id}: the key {kid} of the {role} certificate is gone; restore the database and the cluster key")
+    if found := await host.db.read(generations, ca.id, role):
+        kid, der = found[0].kid, found[0].der
+    else:
+        kid, der = await _make(host, ca, role, issuer, ring)
+    if (signer := await key_of(host, ca.id, role, kid)) is None:
+        raise StartProblem(f"[ca] {ca.id}: the key {kid} of the {role} certificate is gone; {RESTORE}")
     if signer.info.algorithm != ca.key_type:
         host.log.warning("key_type is for new CAs", ca=ca.id, role=role, key_type=ca.key_type, actual=signer.info.algorithm)
     return Made(signer=signer, certificate=x509.load_der_x509_certificate(der))
@@ -141,7 +167,7 @@ async def _make(host: Host, ca: CaSettings, role: str, issuer: Made | None, ring
         signer = await ring.make(ca.key_type)
     faults.point(f"ca.{role}.key_made")
     made = await sign_ca(host, ca, signer, issuer)
-    kid, der = await host.db.write(_keep, ca.id, role, signer.info.kid, made.public_bytes(Encoding.DER))
+    kid, der = await host.db.write(keep_first, ca.id, role, signer.info.kid, made.public_bytes(Encoding.DER))
     faults.point(f"ca.{role}.recorded")
     if kid != signer.info.kid:  # another process was first: its certificate counts, our key was never used
         await ring.revoke(signer.info.kid)
@@ -152,24 +178,11 @@ def _with_kid(ring: KeyRing, kid: str) -> Signer | None:
     return next((one for one in ring.all() if one.info.kid == kid), None)
 
 
-def _find(tx: Tx, ca_id: str, role: str) -> tuple[str, bytes] | None:
-    row = tx.one(_FIND, ca_id=ca_id, role=role)
-    return (row.kid, bytes(row.der)) if row else None
-
-
-def _keep(tx: Tx, ca_id: str, role: str, kid: str, der: bytes) -> tuple[str, bytes]:
-    """The certificate of the role from now on: ours, or the one that was there."""
-    if tx.count(_KEEP, ca_id=ca_id, role=role, generation=FIRST, kid=kid, der=der, created_at=tx.now):
-        tx.audit(AuditEvent(event_type="ca.created", service="ca", detail=f"{role} certificate of CA {ca_id}, key {kid}"))
-    found = _find(tx, ca_id, role)
-    assert found is not None
-    return found
-
-
-def _subject(ca: CaSettings, role: str, spki: bytes) -> x509.Name:
-    """Configured, or with a piece of the key's digest, so that two installations never share a name."""
+def subject_for(ca: CaSettings, role: str, spki: bytes, *, number: int = FIRST) -> x509.Name:
+    """Configured, or with a piece of the key's digest, so that two installations never share a name, and two keys neither."""
     if ca.common_name:
         common = f"{ca.common_name} Root" if role == "root" else ca.common_name
+        common += f" G{number}" if number > FIRST else ""
     else:
         common = f"Greatseal {role.title()} CA {hashlib.sha256(spki).hexdigest()[:8]}"
     return x509.Name([*([organization(ca.organization)] if ca.organization else []), common_name(common)])

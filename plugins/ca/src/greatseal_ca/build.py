@@ -17,7 +17,8 @@ from greatseal import der
 from greatseal.api.acme import Identifier
 from greatseal.api.issuance import Frame, IssuanceRequest
 from greatseal_ca.constraints import Constraints
-from greatseal_ca.settings import eku_oid
+from greatseal_ca.settings import ProfileSettings, eku_oid
+from greatseal_ca.usages import key_usage, usages_of
 from greatseal_ca.validity import Window, as_datetime
 
 Extensions = tuple[x509.Extension[x509.ExtensionType], ...]
@@ -30,11 +31,8 @@ CA_USAGE = x509.KeyUsage(
     digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
     key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
 )  # fmt: skip
-LEAF_USAGE = x509.KeyUsage(
-    digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
-    key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
-)  # fmt: skip
-
+STAPLE = x509.TLSFeature([x509.TLSFeatureType.status_request])
+"""The server must staple an OCSP answer (RFC 7633)."""
 
 _NOBODY = x509.Name([])
 _SHA256 = hashes.SHA256()
@@ -53,9 +51,13 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a certificate is made of: the wish, all names of the SAN, the frame of its issuer, and what bounds it."""
+    """What a certificate is made of: the wish, all names of the SAN, the frame of its issuer, and what bounds it.
+
+    ``own`` are the settings of the profile, those of a plain one for a profile that is not configured.
+    """
 
     request: IssuanceRequest
+    own: ProfileSettings
     names: tuple[x509.GeneralName, ...]
     frame: Frame
     window: Window
@@ -66,15 +68,25 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
         request, profile, key = self.request, self.request.profile, self.request.csr.public_key
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         if profile.path_length is None:
-            name = subject(request.identifiers, request.csr.common_names)
+            usages = usages_of(key, profile.id, self.own)
+            name = subject(self.own, request.identifiers, request.csr.common_names)
             self.constraints.check(self.names)
             if not self.constraints.allows_subject(name):
                 name = _NOBODY
-            extensions = leaf_extensions(key, self.names, profile.eku, empty_subject=not name.rdns)
+            given = (profile.eku, usages, self.own.policies, self.staples)
+            extensions = leaf_extensions(key, self.names, given, empty_subject=not name.rdns)
         else:
             name = request.csr.csr.subject
-            extensions = ca_extensions(key, profile.eku, path_length=profile.path_length)
+            wished = request.csr.csr.extensions
+            asked = next((one.value.digest for one in wished if isinstance(one.value, x509.SubjectKeyIdentifier)), None)
+            extensions = ca_extensions(key, profile.eku, path_length=profile.path_length, key_id=asked)
         return Content(subject=name, public_key=key, not_before=begin, not_after=end, extensions=extensions)
+
+    @property
+    def staples(self) -> bool:
+        """Whether the certificate says that its server must staple."""
+        wish = self.own.must_staple
+        return wish == "always" or (wish == "request" and wants_staple(self.request.csr.csr))
 
 
 def to_be_signed(content: Content, frame: Frame) -> bytes:
@@ -98,11 +110,29 @@ def subject_of(certificate: x509.Certificate) -> bytes:
     return der.children(certificate.tbs_certificate_bytes)[5]
 
 
-def subject(identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:
-    """The subject: a wished common name that is an identifier, else the first DNS name that is short enough, else empty."""
+def subject(own: ProfileSettings, identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:
+    """The subject: what the profile says of it, and a wished common name that is an identifier, else the first DNS name that is short
+    enough, else none."""
+    fixed = fixed_subject(own.subject_country, own.subject_organization)
+    if own.subject == "none":
+        return x509.Name(fixed)
     names = [one.value for one in identifiers if one.type == "dns" and len(one.value) <= MAX_COMMON_NAME]
     wished = [name for name in (wish.lower() for wish in wishes) if name in names]
-    return x509.Name([common_name(name) for name in (wished or names)[:1]])
+    return x509.Name([*fixed, *(common_name(name) for name in (wished or names)[:1])])
+
+
+@cache
+def fixed_subject(country: str | None, company: str | None) -> tuple[x509.NameAttribute[str], ...]:
+    """What the subjects of a profile have in common."""
+    return (
+        *([x509.NameAttribute(NameOID.COUNTRY_NAME, country)] if country else []),
+        *([organization(company)] if company else []),
+    )
+
+
+def wants_staple(csr: x509.CertificateSigningRequest) -> bool:
+    """Whether the request asks for a certificate that says so."""
+    return any(isinstance(one.value, x509.TLSFeature) and x509.TLSFeatureType.status_request in one.value for one in csr.extensions)
 
 
 def common_name(value: str) -> x509.NameAttribute[str]:
@@ -119,31 +149,44 @@ def _string_type(value: str) -> _ASN1Type:
     return _ASN1Type.PrintableString if _PRINTABLE.fullmatch(value) else _ASN1Type.UTF8String
 
 
-def leaf_extensions(
-    key: CertificatePublicKeyTypes, names: Sequence[x509.GeneralName], eku: tuple[str, ...], *, empty_subject: bool
-) -> Extensions:
+Given = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
+"""Extended key usages, key usages and policies, and whether servers must staple."""
+
+
+def leaf_extensions(key: CertificatePublicKeyTypes, names: Sequence[x509.GeneralName], given: Given, *, empty_subject: bool) -> Extensions:
     """What every issuer puts into the certificate of an end entity. The SAN is critical where the subject is empty (RFC 5280 s4.2.1.6)."""
     return (
-        *_usages(eku),
+        *_of_profile(given),
         extension(x509.SubjectKeyIdentifier.from_public_key(key)),
         extension(x509.SubjectAlternativeName(names), critical=empty_subject),
     )
 
 
-def ca_extensions(key: CertificatePublicKeyTypes, eku: tuple[str, ...] = (), *, path_length: int | None) -> Extensions:
-    """What every issuer puts into a CA certificate."""
+def ca_extensions(
+    key: CertificatePublicKeyTypes, eku: tuple[str, ...] = (), *, path_length: int | None, key_id: bytes | None = None
+) -> Extensions:
+    """What every issuer puts into a CA certificate. ``key_id`` is what the CA calls its key where that is not the usual digest of it."""
+    own = x509.SubjectKeyIdentifier(key_id) if key_id else x509.SubjectKeyIdentifier.from_public_key(key)
     return (
         extension(x509.BasicConstraints(ca=True, path_length=path_length), critical=True),
         extension(CA_USAGE, critical=True),
         *_extended(eku),
-        extension(x509.SubjectKeyIdentifier.from_public_key(key)),
+        extension(own),
     )
 
 
 @cache
-def _usages(eku: tuple[str, ...]) -> Extensions:
+def _of_profile(given: Given) -> Extensions:
+    eku, usages, policies, staples = given
     constraints = extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    return (constraints, extension(LEAF_USAGE, critical=True), *_extended(eku))
+    claimed = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(one), None) for one in policies])
+    return (
+        constraints,
+        extension(key_usage(usages), critical=True),
+        *_extended(eku),
+        *([extension(claimed)] if policies else []),
+        *([extension(STAPLE)] if staples else []),
+    )
 
 
 def _extended(eku: tuple[str, ...]) -> Extensions:

@@ -14,6 +14,7 @@ from greatseal.api.keys import BlockedKey, BlockedKeys
 from greatseal.api.problems import Internal
 from greatseal.host import Scripts
 from greatseal_ca.settings import ProfileSettings
+from greatseal_ca.usages import usages_of
 
 if TYPE_CHECKING:
     import regex
@@ -113,6 +114,21 @@ class BlockedKeyCheck(FinalizeCheck):
         assert finalization.csr is not None
         if found := await self._blocked.find(finalization.csr.spki_sha256):
             raise refused_key(found)
+
+
+class KeyTypes(FinalizeCheck):
+    """`key_types` and `key_usage`: the profile certifies such keys. Composing asks the same again."""
+
+    name = "key-types"
+    phase = "csr"
+
+    def __init__(self, profiles: Mapping[str, ProfileSettings]) -> None:
+        self._profiles = profiles
+
+    async def check(self, finalization: Finalization) -> None:
+        assert finalization.csr is not None
+        if own := self._profiles.get(finalization.profile.id):
+            usages_of(finalization.csr.public_key, finalization.profile.id, own)
 
 
 def refused_key(blocked: BlockedKey) -> BadCsr:

@@ -1,6 +1,7 @@
 """Certificate requests (RFC 2986) as strangers send them: what is read, what is refused, what is not heeded.
 
-Only key and names are taken. All other wishes of a request (usages, unknown extensions, attributes) are ignored: the profile decides.
+Only key and names are taken, and the wish to staple where a profile heeds it. All other wishes of a request (usages, unknown extensions,
+attributes) are ignored: the profile decides.
 """
 
 import warnings

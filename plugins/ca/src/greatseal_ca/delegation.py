@@ -18,18 +18,19 @@ from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import HASHES, signature_algorithm
-from greatseal_ca.build import LEAF_USAGE, Content, authority_key_identifier, common_name, draw_serial, extension, to_be_signed
+from greatseal_ca.build import Content, authority_key_identifier, common_name, draw_serial, extension, to_be_signed
 from greatseal_ca.inventory import lifetime
 from greatseal_ca.lists import Signing
 from greatseal_ca.responder import Delegated
 from greatseal_ca.tables import responder
+from greatseal_ca.usages import key_usage
 from greatseal_ca.validity import BACKDATE, DAY, moment_of
 
 LIFE = 14 * DAY
 """A new one is made when half of it is over."""
 _EXTENSIONS = (
     extension(x509.BasicConstraints(ca=False, path_length=None), critical=True),
-    extension(LEAF_USAGE, critical=True),
+    extension(key_usage(("digitalSignature",)), critical=True),
     extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING])),
     extension(x509.OCSPNoCheck()),
 )

@@ -3,21 +3,17 @@
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
 )
 
 from greatseal import faults
@@ -26,15 +22,11 @@ from greatseal.api.issuance import Profile
 from greatseal.api.keys import KeyStore, Signer, in_store
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
-from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import make_key
 from greatseal_ca.authority import Authority, made_days, open_root, sign_ca
-from greatseal_ca.constraints import Constraints
+from greatseal_ca.chains import check_chain, constraint_problems, days_of, spki_of
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
-from greatseal_ca.validity import as_datetime
-
-ORDER = "the order is issuing CA first, root last"
 
 
 class Brought:
@@ -65,7 +57,7 @@ class Brought:
 
     def _authority(self, signer: Signer) -> Authority:
         certificates = self._certificates()
-        if _spki(certificates[0]) != signer.info.spki:
+        if spki_of(certificates[0]) != signer.info.spki:
             raise self._problem(f"{self.cert_file}: the first certificate is for another key than {self.key}")
         self._check(certificates)
         chain = tuple(one.public_bytes(Encoding.DER) for one in certificates)
@@ -78,27 +70,12 @@ class Brought:
             raise self._problem(f"{self.cert_file} cannot be read as PEM certificates: {error}") from None
 
     def _check(self, certificates: list[x509.Certificate]) -> None:
-        for certificate in certificates:
-            if reason := _unfit(certificate, self.host.clock.now()):
-                raise self._problem(f"{self.cert_file}: {certificate.subject.rfc4514_string()}: {reason}")
-        for child, parent in pairwise(certificates):
-            if reason := _unproven(child, parent):
-                raise self._problem(f"{self.cert_file}: {reason}")
-        # A trust anchor is a name and a key: how it signed itself, maybe with SHA-1, is not looked at (RFC 5280 s6.1.1).
-        if certificates[-1].subject != certificates[-1].issuer:
-            raise self._problem(f"{self.cert_file}: the root is missing at the end; {ORDER}")
-        if problems := self._constraint_problems(Constraints(certificates)):
-            raise StartProblem(*problems)
-
-    def _constraint_problems(self, constraints: Constraints) -> list[str]:
-        """What the certificates do not allow, of which one must be changed."""
-        problems = [f"[ca] {self.ca.id}: {self.cert_file}: {problem}" for problem in constraints.problems]
-        for id, profile in self.profiles.items():
-            if refused := constraints.refused_usages(profile.eku):
-                problems.append(
-                    f"[ca] {self.ca.id}: {self.cert_file}: its extended key usages do not allow {', '.join(refused)} of [profiles.{id}] eku"
-                )
-        return problems
+        try:
+            check_chain(certificates, self.host.clock.now())
+        except ValueError as error:
+            raise self._problem(f"{self.cert_file}: {error}") from None
+        if problems := constraint_problems(certificates, self.profiles):
+            raise StartProblem(*(f"[ca] {self.ca.id}: {self.cert_file}: {problem}" for problem in problems))
 
     def _problem(self, what: str) -> StartProblem:
         return StartProblem(f"[ca] {self.ca.id}: {what}")
@@ -131,7 +108,7 @@ class Files(Brought):
             chain = [x509.load_der_x509_certificate(der) for der in self._load().chain]
         except StartProblem as problem:
             return list(problem.messages), made_days(self.ca)
-        return [], _days(chain)
+        return [], days_of(chain)
 
     async def _make(self) -> None:
         """Key and certificate under other names, then the key, then the certificate: a kill leaves what can be finished."""
@@ -203,74 +180,7 @@ class Stored(Brought):
             self._check(chain)
         except StartProblem as problem:
             return list(problem.messages), made_days(self.ca)
-        return [], _days(chain)
-
-
-def _spki(certificate: x509.Certificate) -> bytes:
-    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-def _days(chain: Sequence[x509.Certificate]) -> int:
-    """How many days all of them live."""
-    return min((one.not_valid_after_utc - one.not_valid_before_utc + timedelta(seconds=1)).days for one in chain)
-
-
-def _unfit(certificate: x509.Certificate, now: int) -> str | None:
-    """Why the certificate is not that of a CA that can issue now."""
-    try:
-        accept_public_key(certificate.public_key())
-    except (ValueError, UnsupportedAlgorithm) as error:
-        return f"has a key that is not accepted: {error}"
-    when = as_datetime(now)
-    if certificate.not_valid_after_utc.replace(tzinfo=None) < when:
-        return f"expired on {certificate.not_valid_after_utc:%Y-%m-%d}; renew the CA certificate"
-    if certificate.not_valid_before_utc.replace(tzinfo=None) > when:
-        return f"is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on; check the clock"
-    try:
-        extensions = {type(one.value): one.value for one in certificate.extensions}
-    except ValueError:
-        return "has extensions that cannot be read"
-    constraints, usage = extensions.get(x509.BasicConstraints), extensions.get(x509.KeyUsage)
-    # Roots of old tools have no keyUsage; nobody looks at it in a trust anchor (RFC 5280 s6.1.1).
-    may_sign = certificate.subject == certificate.issuer if usage is None else usage.key_cert_sign
-    if constraints is None or not constraints.ca or not may_sign:
-        return "is no CA certificate (basicConstraints CA:TRUE, keyUsage keyCertSign)"
-    return None
-
-
-def _unproven(child: x509.Certificate, parent: x509.Certificate) -> str | None:
-    """Why it is not proven that ``parent``, which follows it, issued ``child``."""
-    name, other = child.subject.rfc4514_string(), parent.subject.rfc4514_string()
-    not_issued = f"{name} was not issued by {other}, which follows it; {ORDER}"
-    if child.issuer != parent.subject:
-        return not_issued
-    try:
-        child.verify_directly_issued_by(parent)
-    except InvalidSignature:
-        return not_issued
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        return f"the signature of {name} by {other} cannot be checked ({_signed_with(child)}): {error}"
-    asked, own = _key_ids(child)[1], _key_ids(parent)[0]
-    if asked and own and asked != own:  # OpenSSL does not take the two for a chain then
-        return f"{name} names the issuing key {asked.hex()}, but {other} calls its key {own.hex()}; have it signed again"
-    return None
-
-
-def _key_ids(certificate: x509.Certificate) -> tuple[bytes | None, bytes | None]:
-    """The identifiers of its own key and of the key that signed it, as far as it has them."""
-    values = {type(one.value): one.value for one in certificate.extensions}
-    own, issuer = values.get(x509.SubjectKeyIdentifier), values.get(x509.AuthorityKeyIdentifier)
-    return own.digest if own else None, issuer.key_identifier if issuer else None
-
-
-def _signed_with(certificate: x509.Certificate) -> str:
-    """Hash and signature algorithm, as far as they are known."""
-    oid = certificate.signature_algorithm_oid.dotted_string
-    try:
-        known = certificate.signature_hash_algorithm
-    except UnsupportedAlgorithm:
-        known = None
-    return f"{known.name}, {oid}" if known else oid
+        return [], days_of(chain)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -67,6 +67,7 @@ _TOTALS = select(
     func.count(case((_GOOD, 1))).label("active"),
     func.count(case((certificate.c.status == "revoked", 1))).label("revoked"),
 )
+_OF_SERIAL = select(certificate).where(certificate.c.serial == param("serial"))
 
 
 class Inventory:
@@ -174,6 +175,12 @@ class Inventory:
         row = tx.one(_BY_SERIAL, serial=serial.hex(), ca_id=ca_id, issue_as=issue_as)
         return None if row is None else self._read(tx, row)
 
+    def find_named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        """The record of that serial whose certificate says that a key of that identifier signed it."""
+        rows = tx.all(_OF_SERIAL, serial=serial.hex())
+        found = next((row for row in rows if row.der is not None and _authority_of(bytes(row.der)) == key_identifier), None)
+        return None if found is None else self._read(tx, found)
+
     @scan
     def totals(self, tx: Tx) -> dict[str, int]:
         """How many there are, how many are good now, how many were revoked."""
@@ -218,6 +225,14 @@ def lifetime(der: bytes) -> tuple[int, int]:
     """The notBefore and notAfter of a certificate."""
     certificate = x509.load_der_x509_certificate(der)
     return moment_of(certificate.not_valid_before_utc), moment_of(certificate.not_valid_after_utc)
+
+
+def _authority_of(der: bytes) -> bytes | None:
+    extensions = x509.load_der_x509_certificate(der).extensions
+    try:
+        return extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except x509.ExtensionNotFound:
+        return None
 
 
 def _stored_chain(tx: Tx, id: str) -> tuple[bytes, ...]:

@@ -32,7 +32,7 @@ from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.lint import check_returned, lint
 from greatseal_ca.lists import Lists
-from greatseal_ca.profiles import X509, Profiles
+from greatseal_ca.profiles import PLAIN, X509, Profiles
 from greatseal_ca.revocation import is_compromised
 from greatseal_ca.validity import Window
 
@@ -57,7 +57,7 @@ class CertificateAuthority:
         return self._profiles.choose(requested, self._ca(ca_id))
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
-        window = self._window(self._issuer(profile.issue_as), profile.ca_id)
+        window = self._window(self._issuer(profile.issue_as), profile)
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
@@ -88,8 +88,9 @@ class CertificateAuthority:
     def composition(self, request: IssuanceRequest) -> Composition:
         """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
         issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
-        window, frame, names = self._window(issuer, request.ca_id), issuer.frame(request), self._names(request, issuer)
-        return Composition(request=request, names=names, frame=frame, window=window, constraints=constraints)
+        window, frame, names = self._window(issuer, request.profile), issuer.frame(request), self._names(request, issuer)
+        own = self._profiles.settings.get(request.profile.id, PLAIN)
+        return Composition(request=request, own=own, names=names, frame=frame, window=window, constraints=constraints)
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         issuer = self._issuer(draft.issue_as)
@@ -136,6 +137,9 @@ class CertificateAuthority:
         """The CA of the certificate of that id."""
         return self._inventory.ca_of(tx, id)
 
+    def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
+        return self._inventory.find_named(tx, key_identifier, serial)
+
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         certificate = self._inventory.revoke(tx, id, reason, by)
         for observer in self._observers:
@@ -172,8 +176,8 @@ class CertificateAuthority:
     def _observers(self) -> Sequence[IssuanceObserver]:
         return tuple(self._host.components(IssuanceObserver).values())
 
-    def _window(self, issuer: Issuer, ca_id: str) -> Window:
-        return Window(issuer.bounds(ca_id), capped=self._profiles.capped[ca_id])
+    def _window(self, issuer: Issuer, profile: Profile) -> Window:
+        return Window(issuer.bounds(profile.ca_id), capped=profile.path_length is None and self._profiles.capped[profile.ca_id])
 
     def _constraints(self, profile: Profile) -> Constraints:
         return self._authorities.issuing[profile.ca_id].constraints if profile.issue_as == X509 else _UNBOUND

@@ -34,7 +34,7 @@ class X509Issuer(Issuer):
 
     def frame(self, request: IssuanceRequest) -> Frame:
         issuing = self._authorities.issuing[request.ca_id]
-        if request.csr.spki == issuing.signer.info.spki:
+        if request.csr.spki in self._authorities.own_keys[request.ca_id]:
             raise BadCsr("the key of the CSR is that of the CA; make another one")
         shard = self._shards.choose(request.ca_id)
         return Frame(
@@ -52,8 +52,8 @@ class X509Issuer(Issuer):
             self._shards.take(tx, draft.request.ca_id, draft.crl_shard, draft.kid)
 
     async def issue(self, prepared: Prepared) -> Issued:
-        issuing = self._authorities.issuing.get(prepared.ca_id)
-        if issuing is None or issuing.signer.info.kid != prepared.kid or prepared.serial is None:
+        issuing = self._authorities.of_key(prepared.ca_id, prepared.kid)
+        if issuing is None or prepared.serial is None:
             raise Unavailable("the CA cannot sign now", cause=f"CA {prepared.ca_id} has not the key {prepared.kid}")
         algorithm = der.children(prepared.tbs)[2]  # as recorded: the configuration may name another hash since
         faults.point("ca.issue.signing")
@@ -68,7 +68,7 @@ class X509Issuer(Issuer):
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         """Signing again gives the same certificate where the key repeats itself; otherwise one may exist that nobody knows."""
-        issuing = self._authorities.issuing.get(prepared.ca_id)
-        if issuing is None or issuing.signer.info.kid != prepared.kid:  # the CA was taken out of the configuration, or has another key
+        issuing = self._authorities.of_key(prepared.ca_id, prepared.kid)
+        if issuing is None:  # the CA was taken out of the configuration, or its key is gone
             return None
         return await self.issue(prepared) if issuing.signer.deterministic else None

@@ -4,13 +4,14 @@ The checks read the encoded bytes, not what built them.
 """
 
 from cryptography import x509
-from cryptography.x509.oid import ExtensionOID
+from cryptography.x509.oid import ExtensionOID, NameOID
 
 from greatseal import der
 from greatseal.api.issuance import Issued, Issuer, Prepared
 from greatseal.api.problems import Internal
-from greatseal_ca.build import CA_USAGE, LEAF_USAGE, Composition
-from greatseal_ca.settings import eku_oid
+from greatseal_ca.build import CA_USAGE, STAPLE, Composition, fixed_subject
+from greatseal_ca.settings import ProfileSettings, eku_oid
+from greatseal_ca.usages import certifies, key_type_of, key_usage, possible_usages
 from greatseal_ca.validity import DAY, moment_of
 
 _CONTENT = {
@@ -19,7 +20,10 @@ _CONTENT = {
     ExtensionOID.EXTENDED_KEY_USAGE,
     ExtensionOID.SUBJECT_KEY_IDENTIFIER,
     ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
+    ExtensionOID.CERTIFICATE_POLICIES,
+    ExtensionOID.TLS_FEATURE,
 }
+_OF_LEAVES = {ExtensionOID.SUBJECT_ALTERNATIVE_NAME, ExtensionOID.CERTIFICATE_POLICIES, ExtensionOID.TLS_FEATURE}
 _CRITICAL = {ExtensionOID.BASIC_CONSTRAINTS, ExtensionOID.KEY_USAGE}
 _LEAST_SERIAL_BITS = 64
 _V3 = bytes.fromhex("a003020102")
@@ -116,13 +120,22 @@ def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
         "extended key usages are not the profile's": usages == [eku_oid(name) for name in profile.eku],
     }
     if profile.path_length is None:
+        own = meant.own
+        key_type = key_type_of(meant.request.csr.public_key)
+        claimed, feature = values.get(ExtensionOID.CERTIFICATE_POLICIES), values.get(ExtensionOID.TLS_FEATURE)
+        policies = list(claimed) if isinstance(claimed, x509.CertificatePolicies) else []
         rules |= {
             "it is a CA certificate": constraints == x509.BasicConstraints(ca=False, path_length=None),
-            "keyUsage allows more than digitalSignature": usage == LEAF_USAGE,
+            "the profile does not certify keys of this type": certifies(own.key_types, key_type),
+            "keyUsage is another than the profile's": usage == key_usage(possible_usages(own.key_usage, key_type)),
+            "the policies are not the profile's": [one.policy_identifier.dotted_string for one in policies] == list(own.policies),
+            "must-staple is not what the profile says": feature == (STAPLE if meant.staples else None),
+            "the subject is not the profile's": _subject_fits(certificate.subject, own),
             "the common name is none of the names": _common_names(certificate) <= {_text(name) for name in names},
         }
     else:
         rules |= {
+            "an extension is for end entities alone": found.keys().isdisjoint(_OF_LEAVES),
             "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=profile.path_length),
             "keyUsage is not a CA's": usage == CA_USAGE,
         }
@@ -130,7 +143,15 @@ def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
 
 
 def _common_names(certificate: x509.Certificate) -> set[str]:
-    return {str(attribute.value) for attribute in certificate.subject}
+    return {str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
+
+
+def _subject_fits(subject: x509.Name, own: ProfileSettings) -> bool:
+    """What the profile says of every subject, and one common name at most; or nothing at all, where the chain allows no more."""
+    fixed = list(fixed_subject(own.subject_country, own.subject_organization))
+    rest = list(subject)[len(fixed) :]
+    named = not rest or (own.subject == "common_name" and [one.oid for one in rest] == [NameOID.COMMON_NAME])
+    return not subject.rdns or (list(subject)[: len(fixed)] == fixed and named)
 
 
 def _text(name: x509.GeneralName) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
@@ -14,7 +15,7 @@ from greatseal.host import Host
 from greatseal_ca import health, profiles
 from greatseal_ca.admin import PERMISSIONS, CertificatesAdmin
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns
+from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns, KeyTypes
 from greatseal_ca.identifiers import BUILT_IN
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority
@@ -22,7 +23,8 @@ from greatseal_ca.issuer import X509Issuer
 from greatseal_ca.lists import Lists
 from greatseal_ca.operators import OperatorsOfCa
 from greatseal_ca.pointers import Pointers
-from greatseal_ca.profiles import Profiles
+from greatseal_ca.profiles import PLAIN, Profiles
+from greatseal_ca.root import ROOT, RootIssuer
 from greatseal_ca.routes import CaCertificates
 from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, ProfilesSettings, default_ca
 from greatseal_ca.shards import Shards
@@ -33,11 +35,14 @@ from greatseal_ca.tables import SCHEMA
 if TYPE_CHECKING:
     import click
 
+    from greatseal_ca.ceremonies import Ceremonies
+
 
 class Parts:
     """What the hooks of one kernel share; ``problems`` tell of settings that do not go together."""
 
     def __init__(self, host: Host) -> None:
+        self._host = host
         listed = host.settings_list(CaSettings)
         cas = {ca.id: ca for ca in listed}
         configured = host.settings_by_key(ProfileSettings)
@@ -51,6 +56,14 @@ class Parts:
         self.lists = Lists(host, cas, self.pointers, self.shards)
         self.status = StatusService(host, self.authorities, self.lists)
         self.issuance = CertificateAuthority(host, self.profiles, self.authorities, self.inventory, self.lists)
+        self.cas = cas
+
+    @cached_property
+    def ceremonies(self) -> "Ceremonies":
+        """What commands do with the keys of the CAs."""
+        from greatseal_ca.ceremonies import Ceremonies
+
+        return Ceremonies(self._host, self.cas, self.profiles, self.authorities, self.issuance)
 
 
 class Plugin:
@@ -76,6 +89,7 @@ class Plugin:
     def audit_events(self) -> Sequence[EventType]:
         return [
             EventType("ca.created", "ca", "A root or issuing certificate was made at the first start."),
+            EventType("ca.renewed", "ca", "A CA has another issuing certificate, by its own root or one elsewhere."),
             EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
             EventType("cert.revoke", "ca", "A certificate was revoked; the principal is who did it, the subject the account."),
             EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
@@ -86,6 +100,12 @@ class Plugin:
         return PERMISSIONS
 
     @hookimpl
+    def commands(self) -> "Sequence[click.Command]":
+        from greatseal_ca.commands import COMMANDS
+
+        return COMMANDS
+
+    @hookimpl
     def ctl(self) -> "Sequence[click.Command]":
         from greatseal_ca.ctl import COMMANDS
 
@@ -93,14 +113,16 @@ class Plugin:
 
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
-        return {ISSUANCE: lambda: self._shared(host).issuance}
+        return {ISSUANCE: lambda: self.parts(host).issuance}
 
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
-        settings = self._shared(host).profiles.settings
+        settings = self.parts(host).profiles.settings
         checks: list[FinalizeCheck] = [BlockedKeyCheck(host.blocked_keys)]
         if any(own.allowed_identifier_patterns for own in settings.values()):
             checks.append(IdentifierPatterns(settings, host.log))
+        if any(own.key_types or own.key_usage != PLAIN.key_usage for own in settings.values()):
+            checks.append(KeyTypes(settings))
         if any(own.auth_hook for own in settings.values()):
             checks.append(AuthHook(settings, host.scripts))
         return checks
@@ -111,19 +133,19 @@ class Plugin:
 
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:
-        parts = self._shared(host)
-        return [X509Issuer(parts.authorities, parts.pointers, parts.shards)]
+        parts = self.parts(host)
+        return [X509Issuer(parts.authorities, parts.pointers, parts.shards), RootIssuer(parts.authorities, parts.cas)]
 
     @hookimpl
     def statistics(self, host: Host) -> Sequence[Statistic]:
-        inventory = self._shared(host).inventory
+        inventory = self.parts(host).inventory
         return [Statistic(name="certs", count=lambda: host.db.read(inventory.totals))]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        parts = self._shared(host)
+        parts = self.parts(host)
         return [
-            *CaCertificates(parts.authorities).routes(),
+            *CaCertificates(host, parts.authorities).routes(),
             *parts.status.routes(),
             *CertificatesAdmin(host, parts.issuance).routes(),
             *OperatorsOfCa(host, parts.issuance, parts.authorities, parts.profiles, parts.lists).routes(),
@@ -131,12 +153,17 @@ class Plugin:
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        parts = self._shared(host)
+        parts = self.parts(host)
         wrong, lives = parts.authorities.look(host)
         return [
             *parts.problems,
             *wrong,
             *parts.profiles.too_long(lives, host.clock.now()),
+            *(
+                f"[profiles.{profile}] issue_as: {ROOT!r} signs certificates of CAs alone; x509 is for all others"
+                for name, profile in parts.profiles.issue_as().items()
+                if name == ROOT
+            ),
             *(
                 f"[profiles.{profile}] issue_as: no enabled plugin issues {name!r}; enable the one that does"
                 for name, profile in parts.profiles.issue_as().items()
@@ -148,36 +175,37 @@ class Plugin:
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
-            parts = self._shared(host)
+            parts = self.parts(host)
             await parts.authorities.open(host, parts.inventory)
             health.warn_of_cuts(host, parts.authorities, parts.profiles)
             yield
 
         @asynccontextmanager
         async def told() -> AsyncIterator[None]:
-            await self._shared(host).status.open()
+            await self.parts(host).status.open()
             yield
 
         return [Lifespan(name="ca", open=opened), Lifespan(name="ca-status", open=told, placement=Placement.NODE)]
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        return self._shared(host).status.jobs()
+        return self.parts(host).status.jobs()
 
     @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:
-        return health.checks(host, self._shared(host).authorities)
+        return health.checks(host, self.parts(host).authorities)
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:
-        return start_parts(self._shared(host).authorities, host.base_url)
+        return start_parts(self.parts(host).authorities, host.base_url)
 
     @hookimpl
     def welcome(self, host: Host) -> Sequence[Welcome]:
-        paths = [host.state_dir / "ca" / ca_id / "root.pem" for ca_id in self._shared(host).authorities.ids]
+        paths = [host.state_dir / "ca" / ca_id / "root.pem" for ca_id in self.parts(host).authorities.ids]
         return [Welcome(title="Trust the certificates of this CA", lines=lambda: [str(path) for path in paths])]
 
-    def _shared(self, host: Host) -> Parts:
+    def parts(self, host: Host) -> Parts:
+        """What the hooks share, made at the first call."""
         if self._parts is None:
             self._parts = Parts(host)
         return self._parts

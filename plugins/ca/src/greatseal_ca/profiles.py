@@ -12,6 +12,8 @@ X509 = "x509"
 BUILT_IN = "default"
 """The profile that there is when none is configured, and the one that an order gets when it names none."""
 
+PLAIN = ProfileSettings()
+
 
 class Profiles:
     """The profiles of every CA."""
@@ -21,7 +23,7 @@ class Profiles:
         """Whether the CA cuts lifetimes to what public CAs may give."""
         self._configured = bool(configured)
         self.ca_ids = tuple(cas)
-        self.settings = configured or {BUILT_IN: ProfileSettings()}
+        self.settings = configured or {BUILT_IN: PLAIN}
         self._by_ca = {
             ca_id: {
                 id: _profile(id, ca, own, issue_as.get(id, IssueAs()).issue_as)

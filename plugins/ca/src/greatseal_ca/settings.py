@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,11 +29,45 @@ EKUS = {
 }
 """Extended key usages by name. OCSPSigning is not among them: such a certificate could answer for the whole CA."""
 
-_PATHS = {"cert", "crl", "ocsp"}
+SUBJECT_KEY_TYPES = (
+    "rsa", "rsa:2048", "rsa:3072", "rsa:4096", "ec:P-256", "ec:P-384", "ec:P-521", "ed25519", "ed448",
+    "ml-dsa-44", "ml-dsa-65", "ml-dsa-87",
+)  # fmt: skip
+"""What keys of certificates may be; rsa is one of any size that is accepted."""
+
+KEY_USAGES = {
+    "digitalSignature": "digital_signature",
+    "contentCommitment": "content_commitment",
+    "keyEncipherment": "key_encipherment",
+    "dataEncipherment": "data_encipherment",
+    "keyAgreement": "key_agreement",
+}
+"""Key usages of end entities by name, as cryptography calls them."""
+_SIGNS = frozenset({"digitalSignature", "contentCommitment"})
+FAMILIES = {
+    "rsa": _SIGNS | {"keyEncipherment", "dataEncipherment"},
+    "ec": _SIGNS | {"keyAgreement"},
+    **dict.fromkeys(("ed25519", "ed448", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87"), _SIGNS),
+}
+"""The key usages that keys of a family can have."""
+
 _DOTTED = re.compile(r"[0-2](\.(0|[1-9][0-9]{0,9})){2,15}", re.ASCII)
+_ANY_POLICY = "2.5.29.32.0"
+_LONGEST_ORGANIZATION = 64
+"""RFC 5280 appendix A: ub-organization-name."""
 _REFUSED_EKUS = {"2.5.29.37.0", ExtendedKeyUsageOID.OCSP_SIGNING.dotted_string}
 
+_TAKEN = frozenset(
+    (
+        "account", "accounts", "authz", "cert", "chain", "chall", "crl", "cross-certs", "delegation", "delegations", "directory", "eab",
+        "email-webhook", "key-change", "mtc", "new-account", "new-authz", "new-nonce", "new-order", "ocsp", "order", "orders",
+        "renewal-info", "revoke-cert", "root",
+    )
+)  # fmt: skip
+"""What stands below /acme/ and /ca/ besides the ids of CAs."""
+
 Id = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
+Country = Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")]
 Url = Annotated[str, msgspec.Meta(pattern="^(https?://[!-~]+)?$")]
 """Of status; empty for none."""
 ListUrl = Annotated[str, msgspec.Meta(pattern='^(https?://[!-"$->@-~]+)?$')]
@@ -88,7 +122,7 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems = [
-            *([f"id: {self.id!r} is a word in paths; give the CA another id"] if self.id in _PATHS else []),
+            *([f"id: {self.id!r} is a word in the paths of the service; choose another"] if self.id in _TAKEN else []),
             *([] if self.key_type in KEY_TYPES else [f"key_type: {self.key_type!r} is none of {', '.join(KEY_TYPES)}"]),
             *_name_problems(self),
             *_file_problems(self),
@@ -126,12 +160,32 @@ class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):
     """As `[ca] ocsp_url`, for the certificates of this profile; `[ca] ocsp_url` when left out, an empty text for none."""
     ca_ids: tuple[Id, ...] = ()
     """The CAs that offer the profile; empty means all."""
+    key_types: tuple[str, ...] = ()
+    """The keys that it certifies: rsa for any size, rsa:2048, rsa:3072, rsa:4096, ec:P-256, ec:P-384, ec:P-521, ed25519, ed448, ml-dsa-44,
+    ml-dsa-65, ml-dsa-87. Empty allows all."""
+    key_usage: tuple[str, ...] = ("digitalSignature",)
+    """What keys may be used for: digitalSignature, contentCommitment, keyEncipherment, dataEncipherment, keyAgreement. A certificate has
+    those that keys of its type can have: the enciphering ones are for RSA alone, keyAgreement for EC alone."""
+    subject: Literal["common_name", "none"] = "common_name"
+    """common_name: the first name that is short enough is also the common name. none: names stand in the subjectAltName alone."""
+    subject_organization: Name | None = None
+    """An organization in the subject of every certificate. Nobody checks that it is the client's."""
+    subject_country: Country | None = None
+    """A country in the subject of every certificate, in two capital letters (ISO 3166)."""
+    policies: tuple[str, ...] = ()
+    """Object identifiers of the certificate policies that are claimed."""
+    must_staple: Literal["never", "request", "always"] = "never"
+    """Whether servers must staple an OCSP answer (RFC 7633): never, where the CSR asks for it, or always."""
 
     def __post_init__(self) -> None:
         problems = [
             *filter(None, map(_pattern_problem, self.allowed_identifier_patterns)),
             *filter(None, map(_eku_problem, self.eku)),
+            *filter(None, map(_policy_problem, self.policies)),
+            *_key_problems(self),
         ]
+        if self.subject_organization and len(self.subject_organization) > _LONGEST_ORGANIZATION:
+            problems.append(f"subject_organization: longer than {_LONGEST_ORGANIZATION} characters")
         if self.auth_hook and not self.auth_hook.is_file():
             problems.append(f"auth_hook: {self.auth_hook} is no file; name an executable program")
         if problems:
@@ -158,6 +212,11 @@ def default_ca(cas: Sequence[CaSettings]) -> tuple[str, list[str]]:
     chosen = [ca.id for ca in cas if ca.is_default] or ([ca.id for ca in cas if ca.is_default is None] if len(cas) == 1 else [])
     if len(chosen) != 1:
         problems.append("[ca] is_default: set it to true for one CA, and for no other")
+    files = [(ca.id, file) for ca in cas for file in (ca.key_file, str(ca.cert_file)) if ca.key_file and file]
+    owners: dict[str, str] = {}
+    for ca_id, file in files:
+        if owners.setdefault(file, ca_id) != ca_id:
+            problems.append(f"[ca] {ca_id}: {file} is that of CA {owners[file]!r}; each CA has a key and a certificate of its own")
     return (chosen or ids or [""])[0], problems
 
 
@@ -189,6 +248,37 @@ def _pattern_problem(pattern: str) -> str | None:
     except (regex.error, ValueError, RecursionError) as error:
         return f"allowed_identifier_patterns: {pattern!r} is no regular expression: {error}"
     return None
+
+
+def _policy_problem(name: str) -> str | None:
+    if name == _ANY_POLICY:
+        return f"policies: {name} (anyPolicy) is for certificates of CAs; name the policies themselves"
+    try:
+        ObjectIdentifier(name)
+    except ValueError:
+        return f"policies: {name!r} is no object identifier; write it with dots, such as 2.23.140.1.2.1"
+    return None
+
+
+def _key_problems(own: "ProfileSettings") -> list[str]:
+    problems = [_unknown("key_types", name, SUBJECT_KEY_TYPES) for name in own.key_types if name not in SUBJECT_KEY_TYPES]
+    problems += [_unknown("key_usage", name, KEY_USAGES) for name in own.key_usage if name not in KEY_USAGES]
+    if not own.key_usage:
+        problems.append("key_usage: give one at least; digitalSignature is right for TLS")
+    if not problems:
+        problems += [
+            f"key_usage: keys of type {name} can have none of {', '.join(own.key_usage)}; add one of {', '.join(sorted(possible))}"
+            for name in own.key_types
+            if not (possible := FAMILIES[name.partition(":")[0]]) & set(own.key_usage)
+        ]
+    for key, values in (("key_types", own.key_types), ("key_usage", own.key_usage), ("policies", own.policies)):
+        problems += [f"{key}: {value!r} is there twice" for value in dict.fromkeys(values) if values.count(value) > 1]
+    return problems
+
+
+def _unknown(key: str, name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"{key}: {name!r} is unknown; " + (f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}")
 
 
 def _eku_problem(name: str) -> str | None:

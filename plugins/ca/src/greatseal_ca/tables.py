@@ -3,7 +3,7 @@
 from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, UniqueConstraint
 
 from greatseal.api.declarations import Schema
-from greatseal.db.tables import Blob, Id, Moment, Serial, State, Text, table
+from greatseal.db.tables import Blob, Flag, Id, Moment, Serial, State, Text, table
 
 metadata = MetaData()
 
@@ -17,9 +17,34 @@ authority = table(
     Column("kid", Text, nullable=False),
     Column("der", Blob, nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("chain_id", Id),
     PrimaryKeyConstraint("ca_id", "role", "generation"),
 )
-"""Certificates of CAs that were made here; ``role`` is root or issuing, ``kid`` the key in the ring of that role."""
+"""Certificates of CAs whose keys are here; ``role`` is root or issuing, ``kid`` the key in the ring of that role. ``chain_id`` are those
+above it, root last; where it is empty, the root of this table. The issuing certificate of the highest generation signs."""
+
+request = table(
+    "ca_request",
+    metadata,
+    State.OWNED,
+    Column("ca_id", Id, primary_key=True),
+    Column("kid", Text, nullable=False),
+    Column("elsewhere", Flag, nullable=False),
+    Column("csr", Blob, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+"""What the next issuing certificate of a CA is asked for with, of the root of this service or ``elsewhere``; gone when that is there."""
+
+subordinate = table(
+    "ca_subordinate",
+    metadata,
+    State.APPEND_ONLY,
+    Column("certificate_id", Id, primary_key=True),
+    Column("ca_id", Id, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+"""Certificates of CAs in the inventory that the root of a CA signs; ``kind`` is issuing or cross."""
 
 chain = table(
     "ca_chain",
@@ -133,4 +158,4 @@ responder = table(
 )
 """Certificates of the keys that sign OCSP answers for a CA, recorded before they are signed."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0004")
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0005")

@@ -27,10 +27,12 @@ class Plugin:
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
-        default = max(host.settings_list(CaId), key=lambda ca: bool(ca.is_default))
-        named = _identities(host)[default.id]
-        return [Discovery("acme", lambda: {"meta": {"caaIdentities": named}})] if named else []
+        return [_shown(ca_id, named) for ca_id, named in _identities(host).items() if named]
 
 
 def _identities(host: Host) -> Mapping[str, tuple[str, ...]]:
     return identities(host.settings(CaaServer), host.settings_list(CaaOfCa), host.settings_list(CaId))
+
+
+def _shown(ca_id: str, named: Sequence[str]) -> Discovery:
+    return Discovery("acme", lambda: {"meta": {"caaIdentities": named}}, ca_id=ca_id)

@@ -32,10 +32,9 @@ class CaaOfCa(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaId(msgspec.Struct, frozen=True, kw_only=True):
-    """[ca], read: which CA the names belong to, and whether orders that name none are its own."""
+    """[ca], read: which CA the names belong to."""
 
     id: Id = "default"
-    is_default: bool | None = None
 
 
 def identities(server: CaaServer, own: Sequence[CaaOfCa], ids: Sequence[CaId]) -> Mapping[str, tuple[str, ...]]:

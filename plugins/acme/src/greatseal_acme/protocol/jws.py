@@ -12,7 +12,7 @@ from greatseal.jose.compact import ALGORITHMS, BadJws, Jws, KeyMismatch, PublicK
 from greatseal.jose.jwk import public_key
 from greatseal_acme.accounts import Account, refused
 from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere, Presented
-from greatseal_acme.protocol.urls import Urls, is_id
+from greatseal_acme.protocol.urls import Paths, Urls, is_id
 
 
 class AcmeCaller(Caller, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class AcmeJws(AuthScheme):
     def __init__(
         self,
         nonces: Nonces,
-        urls: Urls,
+        paths: Paths,
         find: Callable[[str], Awaitable[Account | None]],
         blocked: BlockedKeys,
         *,
@@ -49,7 +49,7 @@ class AcmeJws(AuthScheme):
     ) -> None:
         self._nonces = nonces
         self._elsewhere = elsewhere
-        self._urls = urls
+        self._paths = paths
         self._find = find
         self._blocked = blocked
 
@@ -62,7 +62,7 @@ class AcmeJws(AuthScheme):
         rule = call.route.auth
         assert isinstance(rule, JwsRule)
         check_key_member(jws.header, rule)
-        account = await self._account(jws.header["kid"]) if "kid" in jws.header else None
+        account = await self._account(jws.header["kid"], self._paths.of(call.path)) if "kid" in jws.header else None
         if jws.header.get("url") != call.url:
             raise Unauthorized(
                 "the url of the protected header is not the URL of the request", cause=f"request {call.url.partition('?')[0]}"
@@ -76,16 +76,16 @@ class AcmeJws(AuthScheme):
         call.replace_body(jws.payload)
         return caller
 
-    def finish(self, call: Call, reply: Reply) -> Reply:  # noqa: ARG002  # the contract's parameters
+    def finish(self, call: Call, reply: Reply) -> Reply:
         """Every answer carries a fresh nonce, refusals too."""
-        return reply.with_headers(("Replay-Nonce", self._nonces.issue()), self._urls.index_link)
+        return reply.with_headers(("Replay-Nonce", self._nonces.issue()), self._paths.index_link(call.path))
 
-    async def _account(self, kid: object) -> Account:
-        id = self._urls.account_id(kid) if isinstance(kid, str) else None
+    async def _account(self, kid: object, urls: Urls) -> Account:
+        id = urls.account_id(kid) if isinstance(kid, str) else None
         if id is None:
-            raise BadRequest(f"kid is no account URL of this server; those begin with {self._urls.account('')}")
+            raise BadRequest(f"kid is no account URL of this server; those begin with {urls.accounts}")
         account = await self._find(id) if is_id(id) else None
-        if account is None:
+        if account is None or account.scope != urls.scope:
             raise AccountDoesNotExist("there is no account with the URL in kid")
         if account.view.status != "valid":
             raise Unauthorized(f"the account is {account.view.status}")

@@ -5,8 +5,8 @@ from alembic import op
 
 from greatseal.db.tables import Blob, Id, Moment, Serial, Text
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 
 def upgrade() -> None:
