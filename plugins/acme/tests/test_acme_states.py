@@ -22,7 +22,9 @@ from greatseal_acme.accounts import Accounts
 from greatseal_acme.authorizations import Authorizations
 from greatseal_acme.challenges import Answer, Challenges
 from greatseal_acme.finalize import CLAIM, FINISH, REOPEN
-from greatseal_acme.orders import GivenIdentifier, NewOrder, Orders
+from greatseal_acme.limits import OrderLimits
+from greatseal_acme.new_authz import GivenIdentifier, NewAuthorizations
+from greatseal_acme.orders import NewOrder, Orders
 from greatseal_acme.protocol.objects import encode
 from greatseal_acme.protocol.urls import Paths
 from greatseal_acme.settings import Acme, AcmeServer
@@ -72,8 +74,10 @@ class Bench:
         self.clock: FakeClock = host.clock
         self.db = host.db
         self.account = account
-        self.orders = Orders(host, Profiles())
+        limits = OrderLimits(host)
         self.authorizations = Authorizations(host, paths)
+        new = NewAuthorizations(host, Profiles(), self.authorizations, limits)
+        self.orders = Orders(host, Profiles(), new, limits)
         self.challenges = Challenges(host, paths, Accounts(host, paths), self.authorizations)
 
 

@@ -42,7 +42,8 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True):
-    """A challenge of an authorization. ``identifier`` has no wildcard prefix, ``wildcard`` tells that it had one.
+    """A challenge of an authorization. ``identifier`` has no wildcard prefix; ``wildcard`` tells that it had one, or that the names below
+    it are to be proven with it (RFC 9444).
 
     ``kept`` is what the validator's ``create`` or ``accept`` returned last. ``expires`` is the authorization's, microseconds.
     """
@@ -110,6 +111,8 @@ class ChallengeValidator(ABC):
     """The Struct that ``create`` and ``accept`` return, where they return one."""
     deadline: ClassVar[float] = 30.0
     """Seconds that one ``validate`` may take."""
+    reusable: ClassVar[bool] = True
+    """Whether orders may rest on what was proven before them, until the authorization ends; else each order has it proven anew."""
 
     def offers(self, identifier: Identifier) -> bool:
         """Whether a new authorization for ``identifier``, whose type fits, lists this challenge. Called at order creation."""

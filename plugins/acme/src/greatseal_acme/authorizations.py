@@ -76,6 +76,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     ca_id: str
     identifier: Identifier
     wildcard: bool
+    subdomains: bool
     status: str
     expires_at: int
     challenges: tuple["StoredChallenge", ...]
@@ -127,6 +128,7 @@ class Authorizations:
             ca_id=row.ca_id,
             identifier=Identifier(row.identifier_type, row.identifier_value),
             wildcard=bool(row.wildcard),
+            subdomains=bool(row.subdomains),
             status=status_at(row, tx.now),
             expires_at=row.expires_at,
             challenges=tuple(
@@ -151,6 +153,8 @@ class Authorizations:
         }
         if authorization.wildcard:
             shown["wildcard"] = True
+        if authorization.subdomains:
+            shown["subdomainAuthAllowed"] = True
         return shown
 
     def challenge_members(self, stored: StoredChallenge, urls: Urls) -> dict[str, object] | None:
@@ -207,7 +211,7 @@ def challenge_of(row: Row, authorization: Row, account_url: str, kept_as: type[m
         status=cast("ChallengeStatus", row.status),
         token=row.token,
         identifier=Identifier(authorization.identifier_type, authorization.identifier_value),
-        wildcard=bool(authorization.wildcard),
+        wildcard=bool(authorization.wildcard or authorization.subdomains),
         authorization_id=authorization.id,
         account_id=authorization.account_id,
         account_url=account_url,

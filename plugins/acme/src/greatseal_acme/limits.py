@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import RateLimited
-from greatseal.api.store import Row, Tx
+from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
@@ -44,11 +44,8 @@ class OrderLimits:
     @asynccontextmanager
     async def one_more(self, account: str) -> AsyncIterator[None]:
         """The writing of a new order. Raises RateLimited."""
-        own = self._of_account.get(account, self._usual)
-        await self._admit(account, _chosen(own.max_pending_orders, self._usual.max_pending_orders))
-        wait = self._host.limits.hit("acme-orders", account, _chosen(own.new_orders_per_hour, self._usual.new_orders_per_hour), HOUR)
-        if wait is not None:
-            raise _limited("the account has made too many orders in this hour", wait)
+        await self._admit(account, self._most_open(account))
+        self.in_this_hour(account)
         self._writing[account] += 1
         try:
             yield
@@ -56,6 +53,21 @@ class OrderLimits:
             self._writing[account] -= 1
             if not self._writing[account]:
                 del self._writing[account]
+
+    def in_this_hour(self, account: str) -> None:
+        """One more order, or authorization without one. Raises RateLimited."""
+        own = self._of_account.get(account, self._usual)
+        wait = self._host.limits.hit("acme-orders", account, _chosen(own.new_orders_per_hour, self._usual.new_orders_per_hour), HOUR)
+        if wait is not None:
+            raise _limited("the account has made too many orders in this hour", wait)
+
+    def check_held(self, account: str, number: int) -> None:
+        """Before one more authorization without order: as many as orders. Raises Refuse with RateLimited."""
+        if 0 < self._most_open(account) <= number:
+            raise Refuse(_limited(f"the account has {number} authorizations that it asked for beforehand; deactivate some of them", HOUR))
+
+    def _most_open(self, account: str) -> int:
+        return _chosen(self._of_account.get(account, self._usual).max_pending_orders, self._usual.max_pending_orders)
 
     async def _admit(self, account: str, most: int) -> None:
         if most == 0:

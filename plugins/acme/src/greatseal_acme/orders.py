@@ -3,14 +3,13 @@
 Expiry is evaluated when an order is read, so no job has to touch what nobody asks for.
 """
 
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import insert, or_, select, update
 
-from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
+from greatseal.api.acme import AccountView, ChallengeValidator, Identifier, RejectedIdentifier
 from greatseal.api.issuance import IdentifierType, Issuance, Profile
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem
@@ -19,7 +18,8 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_acme import tables as t
 from greatseal_acme.limits import OrderLimits
-from greatseal_acme.protocol.identifiers import offering, read_identifiers, together
+from greatseal_acme.new_authz import GivenIdentifier, NewAuthorizations, Proof, check_account
+from greatseal_acme.protocol.identifiers import read_identifiers, together
 from greatseal_acme.protocol.objects import decode, encode, moment_text, not_found, problem_document, read_moment
 from greatseal_acme.protocol.urls import Urls, is_id
 from greatseal_acme.renewal_info import AlreadyReplaced, Replacements
@@ -27,7 +27,6 @@ from greatseal_acme.settings import AcmeServer
 
 DAY = 86400 * SECOND
 
-ACCOUNT_STATUS = select(t.account.c.status).where(t.account.c.id == param("id"))
 BY_ID = select(t.order).where(t.order.c.id == param("id"))
 AUTHORIZATIONS = (
     select(t.authorization.c.id, t.authorization.c.status, t.authorization.c.expires_at)
@@ -52,18 +51,7 @@ LAPSE = (
     .values(status="invalid", error=param("error"))
 )
 """What time did to an order is written down where another takes its place."""
-INSERT_AUTHORIZATION = _insert(
-    t.authorization, "id", "account_id", "ca_id", "identifier_type", "identifier_value", "wildcard", "status", "expires_at"
-)
 INSERT_LINK = _insert(t.order_authorization, "order_id", "position", "authorization_id")
-INSERT_CHALLENGE = _insert(t.challenge, "id", "authorization_id", "type", "status", "token", "kept")
-
-
-class GivenIdentifier(msgspec.Struct, frozen=True):
-    """An identifier as a client writes it."""
-
-    type: str
-    value: str
 
 
 class NewOrder(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,6 +72,7 @@ class OrderPlan(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     profile_requested: bool
     identifiers: tuple[Identifier, ...]
+    proofs: tuple[Proof, ...]
     not_before: int | None
     not_after: int | None
     replaces: str | None
@@ -139,15 +128,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Orders:
     """Making and reading orders."""
 
-    def __init__(self, host: Host, issuance: Issuance, *, shows_profile: bool = False) -> None:
+    def __init__(self, host: Host, issuance: Issuance, new: NewAuthorizations, limits: OrderLimits, *, shows_profile: bool = False) -> None:
         self._host = host
         self._shows_profile = shows_profile
         self._issuance = issuance
         self._replacements = Replacements(host, issuance)
-        self._limits = OrderLimits(host)
+        self._new = new
+        self._limits = limits
         settings = host.settings(AcmeServer)
         self._order_life = settings.order_expiry_secs * SECOND
-        self._authorization_life = settings.authz_expiry_secs * SECOND
 
     async def make(self, asked: NewOrder, account: AccountView, ca_id: str) -> Order:
         """Write a new order to the CA.
@@ -169,6 +158,7 @@ class Orders:
             profile=profile,
             profile_requested=self._shows_profile or asked.profile == profile.id,
             identifiers=identifiers,
+            proofs=self._new.proofs(asked.identifiers, identifiers),
             not_before=not_before,
             not_after=not_after,
             replaces=asked.replaces,
@@ -206,11 +196,11 @@ class Orders:
         return not_before, not_after
 
     def _write(self, tx: Tx, plan: OrderPlan) -> Order:
-        account = tx.one(ACCOUNT_STATUS, id=plan.account.id)
-        if account is None or account.status != "valid":
-            raise Refuse(Unauthorized("the account was deactivated"))
+        check_account(tx, plan.account)
         if (same := self._replacing(tx, plan)) is not None:
             return same
+        chosen = self._new.for_order(tx, plan.proofs, plan.identifiers, plan.account, plan.profile.ca_id)
+        status = "ready" if chosen.ready else "pending"
         tx.run(
             INSERT_ORDER,
             id=plan.id,
@@ -218,7 +208,7 @@ class Orders:
             ca_id=plan.profile.ca_id,
             profile=plan.profile.id,
             profile_requested=int(plan.profile_requested),
-            status="pending",
+            status=status,
             identifiers=encode([(one.type, one.value) for one in plan.identifiers]),
             not_before=plan.not_before,
             not_after=plan.not_after,
@@ -226,18 +216,15 @@ class Orders:
             expires_at=tx.now + self._order_life,
             replaces=plan.replaces,
         )
-        authorizations: list[str] = []
-        for position, identifier in enumerate(plan.identifiers):
-            id = self._authorize(tx, plan, identifier)
+        for position, id in enumerate(chosen.authorizations):
             tx.run(INSERT_LINK, order_id=plan.id, position=position, authorization_id=id)
-            authorizations.append(id)
         return Order(
             id=plan.id,
             account_id=plan.account.id,
             ca_id=plan.profile.ca_id,
             profile=plan.profile.id,
             profile_requested=plan.profile_requested,
-            status="pending",
+            status=status,
             identifiers=plan.identifiers,
             not_before=plan.not_before,
             not_after=plan.not_after,
@@ -245,7 +232,7 @@ class Orders:
             certificate_id=None,
             replaces=plan.replaces,
             expires_at=tx.now + self._order_life,
-            authorizations=tuple(authorizations),
+            authorizations=tuple(dict.fromkeys(chosen.authorizations)),
         )
 
     def _replacing(self, tx: Tx, plan: OrderPlan) -> Order | None:
@@ -263,46 +250,6 @@ class Orders:
         if found.status in {"pending", "ready"} and plan.makes(found):
             return found
         raise Refuse(AlreadyReplaced("another order replaces the certificate; order without replaces, or let that order end"))
-
-    def _authorize(self, tx: Tx, plan: OrderPlan, identifier: Identifier) -> str:
-        """A pending authorization with a challenge of every type that offers itself."""
-        id, account = self._host.handles.new_id(), plan.account
-        expires = tx.now + self._authorization_life
-        tx.run(
-            INSERT_AUTHORIZATION,
-            id=id,
-            account_id=account.id,
-            ca_id=plan.profile.ca_id,
-            identifier_type=identifier.type,
-            identifier_value=identifier.base,
-            wildcard=int(identifier.wildcard),
-            status="pending",
-            expires_at=expires,
-        )
-        for validator in offering(identifier, self._host.components(ChallengeValidator).values()):
-            challenge = Challenge(
-                id=self._host.handles.new_id(),
-                type=validator.type,
-                status="pending",
-                token=secrets.token_urlsafe(32),
-                identifier=Identifier(identifier.type, identifier.base),
-                wildcard=identifier.wildcard,
-                authorization_id=id,
-                account_id=account.id,
-                account_url=account.url,
-                expires=expires,
-            )
-            kept = validator.create(tx, challenge)
-            tx.run(
-                INSERT_CHALLENGE,
-                id=challenge.id,
-                authorization_id=id,
-                type=challenge.type,
-                status="pending",
-                token=challenge.token,
-                kept=None if kept is None else encode(kept),
-            )
-        return id
 
 
 def read_own(tx: Tx, id: str, account_id: str, ca_id: str) -> Order | None:
@@ -338,7 +285,7 @@ def order_of(row: Row, authorizations: Sequence[Row], now: int) -> Order:
         certificate_id=row.certificate_id,
         replaces=row.replaces,
         expires_at=row.expires_at,
-        authorizations=tuple(one.id for one in authorizations),
+        authorizations=tuple(dict.fromkeys(one.id for one in authorizations)),
     )
 
 

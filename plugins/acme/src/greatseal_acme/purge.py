@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exists, select
 
 from greatseal.api.moments import SECOND
 from greatseal.api.store import Tx, scan
@@ -28,11 +28,19 @@ _OLD = (
 _AUTHORIZATIONS = select(t.order_authorization.c.authorization_id).where(t.order_authorization.c.order_id == param("order"))
 _UNLINK = delete(t.order_authorization).where(t.order_authorization.c.order_id == param("order"))
 _DROP_ORDER = delete(t.order).where(t.order.c.id == param("order"))
+_is_linked = exists().where(t.order_authorization.c.authorization_id == t.authorization.c.id)
 _LINKED = select(t.order_authorization.c.order_id).where(t.order_authorization.c.authorization_id == param("authorization")).limit(1)
 _DROP_VALIDATIONS = delete(t.validation).where(
     t.validation.c.challenge_id.in_(select(t.challenge.c.id).where(t.challenge.c.authorization_id == param("authorization")))
 )
 _DROP_CHALLENGES = delete(t.challenge).where(t.challenge.c.authorization_id == param("authorization"))
+_OLD_BEFOREHAND = (
+    select(t.authorization.c.id)
+    .where(t.BEFOREHAND, t.authorization.c.id > param("after"), t.authorization.c.expires_at < param("before"), ~_is_linked)
+    .order_by(t.authorization.c.id)
+    .limit(BITE)
+)
+"""Asked for without an order, and used by none that is still here."""
 _DROP_AUTHORIZATION = delete(t.authorization).where(t.authorization.c.id == param("authorization"))
 
 
@@ -51,6 +59,10 @@ class Purge:
         after = ""
         while old := await self._host.db.read(_old, after, end, before):
             await self._host.db.write(_drop, old)
+            after = old[-1]
+        after = ""
+        while old := await self._host.db.read(_old_beforehand, after, before):
+            await self._host.db.write(_drop_authorizations, old)
             after = old[-1]
 
 
@@ -73,8 +85,19 @@ def _drop(tx: Tx, orders: Sequence[str]) -> None:
         authorizations = [row.authorization_id for row in tx.all(_AUTHORIZATIONS, order=order)]
         tx.run(_UNLINK, order=order)
         tx.run(_DROP_ORDER, order=order)
-        for authorization in authorizations:
-            if tx.one(_LINKED, authorization=authorization) is None:
-                tx.run(_DROP_VALIDATIONS, authorization=authorization)
-                tx.run(_DROP_CHALLENGES, authorization=authorization)
-                tx.run(_DROP_AUTHORIZATION, authorization=authorization)
+        _drop_authorizations(tx, authorizations)
+
+
+@scan
+def _old_beforehand(tx: Tx, after: str, before: int) -> list[str]:
+    return [row.id for row in tx.all(_OLD_BEFOREHAND, after=after, before=before)]
+
+
+@scan
+def _drop_authorizations(tx: Tx, authorizations: Sequence[str]) -> None:
+    """Those that no order has."""
+    for authorization in authorizations:
+        if tx.one(_LINKED, authorization=authorization) is None:
+            tx.run(_DROP_VALIDATIONS, authorization=authorization)
+            tx.run(_DROP_CHALLENGES, authorization=authorization)
+            tx.run(_DROP_AUTHORIZATION, authorization=authorization)

@@ -11,6 +11,7 @@ from greatseal.host import Host
 from greatseal_acme.accounts import Account, AccountUpdate
 from greatseal_acme.authorizations import StoredChallenge
 from greatseal_acme.challenges import Answer
+from greatseal_acme.new_authz import NewAuthz
 from greatseal_acme.orders import NewOrder, Order
 from greatseal_acme.protocol.jws import AccountCaller, AcmeCaller
 from greatseal_acme.protocol.objects import not_found, reply
@@ -48,6 +49,7 @@ class Handlers:
         yield post("account/{id}/orders", self.account_orders, "The orders of the account, by pages (s7.1.2.1).")
         yield post("key-change", self.key_change, "Put the account under a new key (s7.3.5).")
         yield post("new-order", self.new_order, "Order a certificate (s7.4).")
+        yield post("new-authz", self.new_authz, "Prove an identifier before it is ordered (s7.4.1, RFC 9444).")
         yield post("order/{id}", self.order, "Read an order (s7.1.3).", owner=by_id)
         yield post("order/{id}/finalize", self.finalize, "Finalize a ready order with a CSR (s7.4).", owner=by_id)
         yield post("authz/{id}", self.authorization, "Read or deactivate an authorization (s7.5, s7.5.2).", owner=by_id)
@@ -127,6 +129,13 @@ class Handlers:
             raise BadRequest('an authorization can be read (empty payload) or deactivated ({"status": "deactivated"})')
         answer = reply(parts.members(found, urls))
         return answer.with_headers(RETRY_AFTER) if found.status == "pending" else answer
+
+    async def new_authz(self, call: Call) -> Reply:
+        caller, urls = call.caller_as(AccountCaller), self._paths.of(call.path)
+        self._acme.accounts.check_terms(caller.account)
+        found, made = await self._acme.new_authorizations.ask(await call.body(NewAuthz), caller.view, urls.ca_id)
+        location = ("Location", urls.authorization(found.id))
+        return reply(self._acme.authorizations.members(found, urls), location, status=201 if made else 200)
 
     async def challenge(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)

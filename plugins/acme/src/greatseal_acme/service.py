@@ -14,6 +14,8 @@ from greatseal_acme.certificates import Certificates
 from greatseal_acme.challenges import Challenges
 from greatseal_acme.finalize import Finalizations
 from greatseal_acme.key_change import KeyChanges
+from greatseal_acme.limits import OrderLimits
+from greatseal_acme.new_authz import NewAuthorizations
 from greatseal_acme.order_list import OrderList
 from greatseal_acme.orders import Orders
 from greatseal_acme.protocol.jws import AcmeJws
@@ -43,9 +45,11 @@ class Acme:
         self.elsewhere = NoncesElsewhere(host, self.nonces)
         self.accounts = Accounts(host, self.paths)
         self.key_changes = KeyChanges(host, self.accounts)
-        self.orders = Orders(host, issuance, shows_profile=self._offers_profiles)
         self.order_list = OrderList(host)
+        limits = OrderLimits(host)
         self.authorizations = Authorizations(host, self.paths)
+        self.new_authorizations = NewAuthorizations(host, issuance, self.authorizations, limits)
+        self.orders = Orders(host, issuance, self.new_authorizations, limits, shows_profile=self._offers_profiles)
         self.challenges = Challenges(host, self.paths, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, issuance)
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
@@ -63,14 +67,21 @@ class Acme:
     def members(self, urls: Urls) -> dict[str, Any]:
         """What this plugin shows in the directory of a CA; other plugins add to it."""
         shown = {"termsOfService": self.accounts.terms.url, "website": self._settings.website_url}
+        subdomains = {"subdomainAuthAllowed": True} if self._settings.allow_subdomain_auth else {}
         required = any(binding.required for binding in self._host.components(AccountBinding).values())
         return {
             "newNonce": urls.new_nonce,
             "newAccount": urls.new_account,
             "newOrder": urls.new_order,
+            "newAuthz": urls.new_authz,
             "keyChange": urls.key_change,
             "renewalInfo": urls.renewal_info,
-            "meta": {**{name: url for name, url in shown.items() if url}, "externalAccountRequired": required, **self._profiles(urls)},
+            "meta": {
+                **{name: url for name, url in shown.items() if url},
+                "externalAccountRequired": required,
+                **subdomains,
+                **self._profiles(urls),
+            },
         }
 
     def _profiles(self, urls: Urls) -> dict[str, object]:

@@ -22,6 +22,9 @@ class AcmeServer(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which clients ask again when to renew a certificate (RFC 9773 s4.3)."""
     ari_explanation_url: str | None = None
     """A page that says why certificates should be renewed when they should, shown with the time; none when left out."""
+    allow_subdomain_auth: bool = False
+    """Whether one authorization may be for a domain and all names below it, where the client asks for that (RFC 9444). It is proven by
+    the types of challenge that prove wildcard names."""
     account_scope: Literal["server", "ca"] = "server"
     """Whether an account may order from every CA, or from the one alone at whose path it was made. To change it later leaves the accounts
     of before behind: clients make new ones."""

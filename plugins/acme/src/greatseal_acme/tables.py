@@ -68,8 +68,19 @@ authorization = table(
     Column("identifier_type", Text, nullable=False),
     Column("identifier_value", Text, nullable=False),  # without wildcard prefix
     Column("wildcard", Flag, nullable=False),
+    Column("subdomains", Flag, nullable=False, server_default="0"),  # for the names below it too (RFC 9444)
+    Column("preauthorized", Flag, nullable=False, server_default="0"),  # asked for without an order
     Column("status", Text, nullable=False),
     Column("expires_at", Moment, nullable=False),
+)
+BEFOREHAND = text("preauthorized = 1")
+Index(
+    "acme_authorization_beforehand",
+    authorization.c.account_id,
+    authorization.c.identifier_type,
+    authorization.c.identifier_value,
+    sqlite_where=BEFOREHAND,
+    postgresql_where=BEFOREHAND,
 )
 HELD = text("status IN ('pending', 'valid')")
 """Of an authorization that its account may still use, unless its time is over."""
@@ -116,4 +127,4 @@ validation = table(
 )
 Index("acme_validation_lease", validation.c.lease_until)
 
-SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0005")
+SCHEMA = Schema(feature="acme", metadata=metadata, migrations="greatseal_acme.migrations", head="0006")

@@ -24,6 +24,7 @@ class DnsPersist01(ChallengeValidator):
     type = "dns-persist-01"
     identifier_types = frozenset({"dns"})
     wildcard = True
+    reusable = False  # the record may be gone: it says itself how long it holds
 
     def __init__(self, resolver: Resolver, clock: Clock, issuers: tuple[str, ...], server: str | None = None) -> None:
         self.resolver = resolver

@@ -46,12 +46,15 @@ def together(problems: Sequence[Problem]) -> Problem:
     return kind(f"{first.detail} (and {len(others)} more; see subproblems)", subproblems=problems)
 
 
-def offering(identifier: Identifier, validators: Iterable[ChallengeValidator]) -> list[ChallengeValidator]:
-    """The validators that can prove it. Raises UnsupportedIdentifier or RejectedIdentifier when there is none."""
+def offering(identifier: Identifier, validators: Iterable[ChallengeValidator], *, below: bool = False) -> list[ChallengeValidator]:
+    """The validators that can prove it, with the names ``below`` it where these are wanted.
+
+    Raises UnsupportedIdentifier or RejectedIdentifier when there is none.
+    """
     of_type = [validator for validator in validators if identifier.type in validator.identifier_types]
     if not of_type:
         raise UnsupportedIdentifier(f"identifiers of type {_shortened(identifier.type)} are not offered here")
-    able = [validator for validator in of_type if validator.wildcard or not identifier.wildcard]
+    able = [validator for validator in of_type if validator.wildcard or not (below or identifier.wildcard)]
     plain = Identifier(identifier.type, identifier.base)
     chosen = [validator for validator in able if validator.offers(plain)]
     if not chosen:

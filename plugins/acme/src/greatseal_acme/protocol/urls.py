@@ -32,6 +32,7 @@ class Urls:
         self.new_nonce = f"{root}/new-nonce"
         self.new_account = f"{root}/new-account"
         self.new_order = f"{root}/new-order"
+        self.new_authz = f"{root}/new-authz"
         self.key_change = f"{root}/key-change"
         self.renewal_info = f"{root}/renewal-info"
         self.index_link = ("Link", f'<{self.directory}>;rel="index"')
