@@ -21,7 +21,9 @@ async def test_the_directory_names_what_exists_and_no_more(site):
         "newNonce": f"{site.url}/acme/new-nonce",
         "newAccount": f"{site.url}/acme/new-account",
         "newOrder": f"{site.url}/acme/new-order",
+        "newAuthz": f"{site.url}/acme/new-authz",
         "keyChange": f"{site.url}/acme/key-change",
+        "renewalInfo": f"{site.url}/acme/renewal-info",
     }
     assert directory["meta"] == {"website": "https://ca.example/", "externalAccountRequired": False}
     assert len(directory.keys() - urls.keys() - {"meta"}) == 1  # the member that clients must ignore
