@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from cryptography import x509
 from rig.acme import Site, acme_site, b64url, csr_for
-from sqlalchemy import select
+from sqlalchemy import select, update
 from system.acme_validators import installed
 
 from greatseal.api.issuance import Issuer
@@ -296,6 +296,17 @@ async def test_ca_047_ca_048_profiles_and_grants(start_service):
     assert "account grant" in refused.json["detail"]
     assert still.json["status"] == "ready"
     assert granted.json["status"] == "valid"
+
+
+@pytest.mark.parametrize("profiles", [{}, {"default": {}, "other": {}}])
+async def test_a_profile_that_was_withdrawn_certifies_no_order_of_before(start_service, profiles):
+    async with acme_site(start_service, **({"profiles": profiles} if profiles else {})) as site:
+        client = await site.client()
+        ready = await client.ready(site.responder, "a.localhost")
+        await site.service.host("acme").db.write(lambda tx: tx.run(update(order).values(profile="withdrawn")))
+        refused = await client.finalize(ready.json, csr_for("a.localhost"))
+
+    assert (refused.status, refused.error) == (400, "invalidProfile")
 
 
 async def test_ca_182_patterns_hook_and_grant_must_all_pass(start_service, tmp_path):

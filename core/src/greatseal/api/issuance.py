@@ -364,10 +364,8 @@ class Issuance(Protocol):
         record stays signing."""
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
-        """Store the certificate as issued, tell the observers, write ``cert.issue``.
-
-        Raises ``Refuse(Conflict)`` when the record is not signing any more: it was recorded or abandoned before.
-        """
+        """Store the certificate as issued, tell the observers, write ``cert.issue``. Raises ``Refuse(Conflict)`` when the record is not
+        signing any more: it was recorded or abandoned before."""
 
     def abandon(self, tx: Tx, prepared: Prepared) -> None:
         """Give up a reservation whose outcome cannot be known: the record becomes unknown and counts as revoked."""
@@ -388,10 +386,7 @@ class Issuance(Protocol):
         """The certificate of that serial, which is of one CA and issuer alone."""
 
     def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
-        """The certificate that a client names by the key identifier of its issuer and its serial (RFC 9773 s4.1), whatever CA issued it.
-
-        One whose ``der`` is not there yet has no name.
-        """
+        """The certificate with that key identifier of its issuer and that serial (RFC 9773 s4.1); none before it has its ``der``."""
 
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """Revoke an issued certificate, tell the observers, write ``cert.revoke``. ``by`` is who does it, for the audit log.
