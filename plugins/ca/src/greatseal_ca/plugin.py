@@ -102,8 +102,9 @@ class Plugin:
     @hookimpl
     def commands(self) -> "Sequence[click.Command]":
         from greatseal_ca.commands import COMMANDS
+        from greatseal_ca.trust import trust
 
-        return COMMANDS
+        return [*COMMANDS, trust]
 
     @hookimpl
     def ctl(self) -> "Sequence[click.Command]":

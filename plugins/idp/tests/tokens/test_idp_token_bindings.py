@@ -201,9 +201,7 @@ class Told(Keys):
     ],
     ids=lambda one: type(one).__name__,
 )
-async def test_a_binding_that_breaks_its_promise_gives_no_token(
-    bound: Any, capsys: Any, binding: Any, status: int, said: str
-) -> None:
+async def test_a_binding_that_breaks_its_promise_gives_no_token(bound: Any, capsys: Any, binding: Any, status: int, said: str) -> None:
     desk = await bound(binding)
     client = await desk.client(more={"key_bound": True})
 
