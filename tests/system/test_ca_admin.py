@@ -7,20 +7,14 @@ import time
 
 import pytest
 from cryptography import x509
-from rig.acme import csr_for
+from rig.operators import ADMIN, AUDIT, OPS, RA, open_office
 from rig.server import Server
 
-from greatseal.api.acme import Identifier
 from greatseal.api.http import OPERATOR_ROLES, Operator
-from greatseal.api.issuance import IssuanceRequest
-from greatseal.api.services import ISSUANCE
-from greatseal.testing import FakeClock
 from greatseal.testing.desk import forgetful
-from greatseal.testing.operator_desk import OperatorDesk, Person, admin_section
+from greatseal.testing.operator_desk import Person, admin_section
 from greatseal.testing.service import free_port
-from greatseal_bundle_ca import features
 
-ADMIN, OPS, RA, AUDIT = OPERATOR_ROLES
 MATRIX = {
     ("GET", "/metrics"): None,
     ("GET", "/healthz"): None,
@@ -66,35 +60,6 @@ MATRIX = {
     ("DELETE", "/admin/eab/{kid}"): (ADMIN, OPS),
 }
 """Which roles may call each route of the admin listener; None: it proves its callers itself. The guide has the same table."""
-TWO = [{"id": "default", "is_default": True, "common_name": "One"}, {"id": "other", "common_name": "Two"}]
-
-
-class Office(OperatorDesk):
-    """Two CAs, and a session of each role."""
-
-    root: Person
-    tokens: dict[str, str]
-
-    async def certify(self, name, ca_id=None, profile=None):
-        issuance, db = self.service.kernel.service(ISSUANCE), self.service.kernel.store
-        chosen = issuance.profile(profile, ca_id)
-        request = IssuanceRequest(
-            profile=chosen, ca_id=chosen.ca_id, identifiers=(Identifier("dns", name),), csr=issuance.read_csr(csr_for(name)), account=None
-        )
-        prepared = await db.write(issuance.reserve, await issuance.compose(request))
-        return await db.write(issuance.record, prepared, await issuance.issue(prepared))
-
-
-async def open_office(start_service, http, folder, *enabled, **sections):
-    root = Person.of(folder, "root", days=(-1, 400))
-    admin = admin_section(folder, root, audit_alarm_action="halt")
-    sections = {"ca": TWO, "admin": admin, "clock": FakeClock(time.time_ns() // 1000), **sections}
-    office = Office(await start_service(*(enabled or features), **sections), http, folder)
-    office.root = root
-    office.tokens = {ADMIN: await office.sign_in(root)}
-    for role in OPERATOR_ROLES[1:]:
-        office.tokens[role] = await office.sign_in(await office.hire(office.tokens[ADMIN], role, role, "default" if role == RA else None))
-    return office
 
 
 @pytest.fixture

@@ -51,20 +51,37 @@ class Admin:
         stored = self.file.read()
         if stored is None or stored.server != self.url:
             raise CtlProblem(f"not signed in to {self.url}; {LOGIN}")
-        return Server(self.url, cookie=stored.cookie, ca_file=self.ca_file)
+        return Server(self.url, cookie=stored.cookie, token=stored.token, ca_file=self.ca_file)
 
-    def anonymous(self) -> Server:
-        """The server without a session."""
-        return Server(self.url, ca_file=self.ca_file)
+    def anonymous(self, certificate: tuple[Path, Path | None] | None = None) -> Server:
+        """The server without a session; ``certificate`` is what the client shows."""
+        return Server(self.url, ca_file=self.ca_file, certificate=certificate)
 
-    def ask(self, method: str, *path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
+    @property
+    def is_operator(self) -> bool:
+        """Whether the session is that of an operator of the CA: they ask below /admin/, everybody else below /api/admin/."""
+        stored = self.file.read()
+        return stored is not None and stored.server == self.url and bool(stored.token)
+
+    def ask(
+        self,
+        method: str,
+        *path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         """The value of an admin request."""
-        return self.server().ask(method, "api", "admin", *path, body=body, headers=headers).value
+        return self.server().ask(method, *self._area, *path, body=body, query=query, headers=headers).value
 
     def listed(self, path: str, limit: int | None = None, **query: object) -> Iterator[Any]:
         """The things of a list, at most ``limit``, read page by page while they are taken."""
         wanted = {**query, "limit": min(PAGE, limit or PAGE)}
-        return islice(chain.from_iterable(self.server().pages("api", "admin", path, query=wanted)), limit)
+        return islice(chain.from_iterable(self.server().pages(*self._area, path, query=wanted)), limit)
+
+    @property
+    def _area(self) -> tuple[str, ...]:
+        return ("admin",) if self.is_operator else ("api", "admin")
 
 
 def command(

@@ -20,6 +20,7 @@ import msgspec
 COOKIE = "greatseal_session"
 TIMEOUT = 30.0
 LOGIN = "sign in with: greatseal ctl login"
+PROBLEM = "urn:ietf:params:acme:error:"
 _NEXT = re.compile(r'<[^>?]*\?([^>]*)>\s*;\s*rel="?next"?(?=[\s;,]|\Z)', re.IGNORECASE)
 
 
@@ -35,12 +36,13 @@ class CtlProblem(Exception):
         self.fields = fields or {}
 
 
-class StoredSession(msgspec.Struct, frozen=True):
-    """A session on this machine: the server it belongs to, and its cookie as ``name=value``."""
+class StoredSession(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A session on this machine: the server it belongs to, and its cookie as ``name=value``, or ``token`` for an operator of the CA."""
 
     server: str
     cookie: str
     username: str
+    token: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -98,9 +100,20 @@ class SessionFile:
 class Server:
     """A service under its URL, ``https://...``, ``http://...``, or ``unix:/path`` for its socket. TLS trusts what the system trusts."""
 
-    def __init__(self, url: str, *, cookie: str | None = None, ca_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        cookie: str | None = None,
+        token: str | None = None,
+        ca_file: Path | None = None,
+        certificate: tuple[Path, Path | None] | None = None,
+    ) -> None:
+        """``certificate`` is that of the client, a PEM file, and the file of its key where that is another one."""
         self.url = url.rstrip("/")
         self._cookie = cookie
+        self._token = token
+        self._certificate = certificate
         self._ca_file = ca_file
         self._parts = urlsplit(self.url)
         if self._parts.scheme not in {"https", "http", "unix"} or not (self._parts.hostname or self._parts.scheme == "unix"):
@@ -145,6 +158,8 @@ class Server:
         sent = {"Accept": "application/json", **(headers or {})}
         if self._cookie:
             sent["Cookie"] = self._cookie
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             sent["Content-Type"] = "application/json"
         try:
@@ -179,6 +194,12 @@ class Server:
             context = ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:
             raise CtlProblem(f"{self._ca_file}: no certificates can be read: {error.strerror}", code=2) from None
+        if self._certificate is not None:
+            try:
+                context.load_cert_chain(*self._certificate)
+            except OSError as error:
+                files = " and ".join(str(file) for file in self._certificate if file)
+                raise CtlProblem(f"{files}: no certificate with its key can be read: {error.strerror}", code=2) from None
         return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
 
 
@@ -211,6 +232,9 @@ def refused_fields(answer: Answer) -> dict[str, str]:
 
 def refusal(answer: Answer) -> str:
     """What the server says, and the cure where it is known here."""
+    if isinstance(answer.value, dict) and str(answer.value.get("type", "")).startswith(PROBLEM):  # RFC 7807, of the CA
+        cure = f"; {LOGIN}" if answer.status in {401, 423} else ""
+        return f"{answer.value.get('detail') or answer.value['type']}{cure}"
     if not isinstance(answer.value, dict) or "error" not in answer.value:
         return f"the answer is {answer.status} and none of the admin API; give the URL of the issuer with --server"
     error, description = str(answer.value["error"]), str(answer.value.get("error_description") or "")

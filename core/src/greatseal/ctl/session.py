@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,11 +30,18 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 @click.option("--server", envvar="GREATSEAL_SERVER", metavar="URL", help="The issuer's URL, or unix:/path; else the one signed in to.")
-@click.option("--ca-file", type=click.Path(path_type=Path, dir_okay=False), help="PEM certificates to trust instead of the system's.")
+@click.option(
+    "--ca-file",
+    envvar="GREATSEAL_CA_FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="PEM certificates to trust instead of the system's.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.pass_context
 def ctl(context: click.Context, server: str | None, ca_file: Path | None, as_json: bool) -> None:
-    """Administer a running identity provider: sign in once, then look and change.
+    """Administer a running service: sign in once, then look and change.
+
+    People sign in to the identity provider with a password, operators of the CA to its admin listener with a certificate.
 
     The session is kept in $GREATSEAL_SESSION, else in ~/.config/greatseal/session.json, readable by you alone.
     """
@@ -44,11 +52,23 @@ def ctl(context: click.Context, server: str | None, ca_file: Path | None, as_jso
 # ---- The session
 
 
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
 @command(ctl, "login")
 @click.argument("username", required=False)
 @click.option("--password-file", metavar="FILE", help="Read the password from the first line of a file; - is standard input.")
-def login(admin: Admin, username: str | None, password_file: str | None) -> None:
-    """Sign in with name and password; the password is asked for."""
+@click.option("--cert", envvar="GREATSEAL_CERT", type=FILE, help="As an operator of the CA: a PEM certificate.")
+@click.option("--key", envvar="GREATSEAL_KEY", type=FILE, help="The PEM key of the certificate.")
+def login(admin: Admin, username: str | None, password_file: str | None, cert: Path | None, key: Path | None) -> None:
+    """Sign in with name and password, which is asked for, or with the certificate of an operator of the CA."""
+    if cert is not None and username is None and password_file is None:
+        _keep(admin, *_by_certificate(admin, cert, key))
+    else:
+        _keep(admin, *_by_password(admin, username, password_file))
+
+
+def _by_password(admin: Admin, username: str | None, password_file: str | None) -> tuple[StoredSession, str, Any]:
     server = admin.anonymous()
     if not server.is_private:
         raise CtlProblem(f"{server.url}: a password is not sent over plain http; use https://", code=2)
@@ -59,22 +79,41 @@ def login(admin: Admin, username: str | None, password_file: str | None) -> None
     pair = next(((name, value) for name, value in answer.cookies.items() if name.endswith(COOKIE)), None)
     if pair is None:
         raise CtlProblem(f"{server.url} gave no session")
-    cookie = "=".join(pair)
+    return StoredSession(server=server.url, cookie="=".join(pair), username=str(username)), answer.value["sub"], answer.value
+
+
+def _by_certificate(admin: Admin, cert: Path, key: Path | None) -> tuple[StoredSession, str, Any]:
+    server = admin.anonymous((cert, key))
+    if not server.url.startswith("https:"):
+        raise CtlProblem(f"{server.url}: a certificate is shown in TLS alone; give the https:// URL of the admin listener", code=2)
+    token = str(server.ask("POST", "admin", "session").value["session_token"])
+    who = Server(server.url, token=token, ca_file=admin.ca_file).ask("GET", "admin", "session").value
+    return StoredSession(server=server.url, cookie="", username=who["name"], token=token), who["name"], who
+
+
+def _keep(admin: Admin, session: StoredSession, who: str, shown: Any) -> None:
     try:
-        admin.file.write(StoredSession(server=server.url, cookie=cookie, username=username))
+        admin.file.write(session)
     except CtlProblem:
         # A session that nobody holds would live on there until it expires.
         with suppress(CtlProblem):
-            Server(server.url, cookie=cookie, ca_file=admin.ca_file).ask("POST", "api", "auth", "logout")
+            _end(Server(session.server, cookie=session.cookie, token=session.token, ca_file=admin.ca_file), is_operator=bool(session.token))
         raise
-    admin.output.done(f"signed in to {server.url} as {printable(answer.value['sub'])}", answer.value)
+    admin.output.done(f"signed in to {session.server} as {printable(who)}", shown)
+
+
+def _end(server: Server, *, is_operator: bool) -> None:
+    if is_operator:
+        server.ask("DELETE", "admin", "session")
+    else:
+        server.ask("POST", "api", "auth", "logout")
 
 
 @command(ctl, "logout")
 def logout(admin: Admin) -> None:
     """End the session, here and on the server."""
     try:
-        admin.server().ask("POST", "api", "auth", "logout")
+        _end(admin.server(), is_operator=admin.is_operator)
     finally:
         admin.file.remove()
     admin.output.done("signed out")
@@ -83,4 +122,5 @@ def logout(admin: Admin) -> None:
 @command(ctl, "whoami")
 def whoami(admin: Admin) -> None:
     """Who is signed in, and what they may do."""
-    admin.output.record(admin.server().ask("GET", "api", "auth", "me").value)
+    path = ("admin", "session") if admin.is_operator else ("api", "auth", "me")
+    admin.output.record(admin.server().ask("GET", *path).value)

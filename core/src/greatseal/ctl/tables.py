@@ -11,8 +11,8 @@ import click
 
 TOGETHER = 1000
 """Lines whose columns are aligned before they are shown."""
-MOMENTS = frozenset({"last_seen", "auth_time", "not_before", "not_after"})
-"""Members that are Unix timestamps, besides those whose name ends in ``_at``."""
+MOMENTS = frozenset({"last_seen", "auth_time", "not_before", "not_after", "created", "expires"})
+"""Members that are Unix timestamps, besides those whose name ends in ``_at`` or ``_until``."""
 
 
 def as_json(value: object) -> str:
@@ -55,7 +55,7 @@ def cell(name: str, value: Any) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
-        case int() if name.endswith("_at") or name in MOMENTS:
+        case int() if name.endswith(("_at", "_until")) or name in MOMENTS:
             return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         case list() if all(isinstance(one, str) for one in value):
             return printable(", ".join(value))

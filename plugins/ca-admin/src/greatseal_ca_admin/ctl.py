@@ -1,3 +1,321 @@
-"""``greatseal ctl`` for operators of the CA."""
+"""``greatseal ctl`` for operators of the CA: accounts, orders, EAB keys, profiles, operators, the audit log of the CA."""
 
-COMMANDS = ()
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import wraps
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+import click
+
+from greatseal.ctl.base import YES, Admin, CtlProblem, confirm, secret_of
+from greatseal.ctl.base import command as anybodys
+
+P = ParamSpec("P")
+PAGE = 1000
+LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
+
+
+def command(
+    group: click.Group | None, name: str, *, leading_dash: bool = False
+) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
+    """As :func:`greatseal.ctl.base.command`, for operators alone."""
+
+    def register(fn: Callable[Concatenate[Admin, P], None]) -> click.Command:
+        @wraps(fn)
+        def run(admin: Admin, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if not admin.is_operator:
+                raise CtlProblem(
+                    f"this is for operators of the CA, and nobody is signed in to {admin.url} as one; "
+                    "use: greatseal ctl --server https://<admin listener> login --cert FILE --key FILE"
+                )
+            fn(admin, *args, **kwargs)
+
+        return anybodys(group, name, leading_dash=leading_dash)(run)
+
+    return register
+
+
+def paged(admin: Admin, path: str, member: str, limit: int, **query: object) -> Iterator[Any]:
+    """The things of a list with ``limit`` and ``offset``, read page by page while they are taken."""
+
+    def everything() -> Iterator[Any]:
+        for page in count():
+            wanted = {**query, "limit": min(PAGE, limit), "offset": page * min(PAGE, limit)}
+            found = admin.ask("GET", path, query=wanted)[member]
+            yield from found
+            if len(found) < min(PAGE, limit):
+                return
+
+    return islice(everything(), limit)
+
+
+# ---- ACME accounts and orders
+
+
+@click.group()
+def accounts() -> None:
+    """ACME accounts."""
+
+
+@command(accounts, "list")
+@click.option("--status", type=click.Choice(["valid", "deactivated", "revoked"]), help="In this state alone.")
+@LIMIT
+def list_accounts(admin: Admin, status: str | None, limit: int) -> None:
+    """List accounts, newest first."""
+    columns = ("id", "status", "contact", "kerberos_principal", "profile_grants", "created")
+    admin.output.rows(admin.listed("accounts", limit, status=status), columns, "no accounts")
+
+
+@command(accounts, "show")
+@click.argument("id")
+def show_account(admin: Admin, id: str) -> None:
+    """Show one account."""
+    admin.output.record(admin.ask("GET", "account", id))
+
+
+@command(accounts, "deactivate")
+@click.argument("id")
+@YES
+def deactivate_account(admin: Admin, id: str, yes: bool) -> None:
+    """Deactivate an account for good, as its holder can."""
+    confirm(f"Deactivate the account {id}? This cannot be taken back.", yes)
+    admin.output.done(f"account {id} is deactivated", admin.ask("POST", "account", id, "deactivate"))
+
+
+@command(accounts, "revoke")
+@click.argument("id")
+@YES
+def revoke_account(admin: Admin, id: str, yes: bool) -> None:
+    """Revoke an account for good. Its certificates stay: see `certificates revoke --account`."""
+    confirm(f"Revoke the account {id}? This cannot be taken back.", yes)
+    admin.output.done(f"account {id} is revoked", admin.ask("POST", "account", id, "revoke"))
+
+
+@command(accounts, "grants")
+@click.argument("id")
+@click.option("--set", "wanted", multiple=True, metavar="PROFILE", help="A profile that the account may use; may be given again.")
+@click.option("--clear", is_flag=True, help="Take all grants away.")
+def grants_of_account(admin: Admin, id: str, wanted: tuple[str, ...], clear: bool) -> None:
+    """Show or set the profiles that an account was granted."""
+    if wanted:
+        admin.ask("PUT", "account", id, "profile-grants", body={"profile_grants": wanted})
+    elif clear:
+        admin.ask("DELETE", "account", id, "profile-grants")
+    admin.output.record(admin.ask("GET", "account", id, "profile-grants"))
+
+
+@click.group()
+def orders() -> None:
+    """ACME orders."""
+
+
+@command(orders, "list")
+@click.option("--account", "account_id", help="Of this account alone.")
+@click.option("--ca", "ca_id", help="Of this CA alone.")
+@click.option("--status", type=click.Choice(["pending", "ready", "processing", "valid", "invalid"]), help="In this state alone.")
+@LIMIT
+def list_orders(admin: Admin, /, limit: int, **query: str | None) -> None:
+    """List orders, newest first."""
+    columns = ("id", "status", "ca_id", "profile", "account_id", "identifiers", "created")
+    admin.output.rows(admin.listed("orders", limit, **query), columns, "no orders")
+
+
+@command(orders, "show")
+@click.argument("id")
+def show_order(admin: Admin, id: str) -> None:
+    """Show one order."""
+    admin.output.record(admin.ask("GET", "orders", id))
+
+
+# ---- EAB keys
+
+
+@click.group()
+def eab() -> None:
+    """Keys for external account binding."""
+
+
+@command(eab, "list")
+@click.option("--used/--unused", default=None, help="Those that made an account, or those that did not.")
+@LIMIT
+def list_keys(admin: Admin, used: bool | None, limit: int) -> None:
+    """List keys."""
+    query = {} if used is None else {"used": "true" if used else "false"}
+    admin.output.rows(paged(admin, "eab", "eab_keys", limit, **query), ("kid", "created", "used_at", "profile_grants"), "no keys")
+
+
+@command(eab, "show", leading_dash=True)
+@click.argument("kid")
+def show_key(admin: Admin, kid: str) -> None:
+    """Show one key; its secret is not shown to anybody."""
+    admin.output.record(admin.ask("GET", "eab", kid))
+
+
+@command(eab, "add", leading_dash=True)
+@click.argument("kid")
+@click.option(
+    "--hmac-key-file", metavar="FILE", required=True, help="The secret in base64url, in the first line of a file; -: standard input."
+)
+@click.option("--grant", "grants", multiple=True, metavar="PROFILE", help="A profile that its account may use; may be given again.")
+def add_key(admin: Admin, kid: str, hmac_key_file: str, grants: tuple[str, ...]) -> None:
+    """Add a key that one new account may use."""
+    body = {"kid": kid, "hmac_key_b64u": secret_of(hmac_key_file), "profile_grants": grants or None}
+    admin.output.done(f"EAB key {kid} is added", admin.ask("POST", "eab", body=body))
+
+
+@command(eab, "delete", leading_dash=True)
+@click.argument("kid")
+@YES
+def delete_key(admin: Admin, kid: str, yes: bool) -> None:
+    """Delete a key; the account that it made stays."""
+    confirm(f"Delete the EAB key {kid}?", yes)
+    admin.ask("DELETE", "eab", kid)
+    admin.output.done(f"EAB key {kid} is deleted")
+
+
+# ---- CAs and profiles
+
+
+@command(None, "profiles")
+def list_profiles(admin: Admin) -> None:
+    """List the issuing profiles of every CA."""
+    columns = ("id", "ca_id", "validity_days", "eku", "issue_as")
+    admin.output.rows(iter(admin.ask("GET", "profiles")["profiles"]), columns, "no profiles")
+
+
+@click.group()
+def cas() -> None:
+    """The CAs of the service."""
+
+
+@command(cas, "list")
+def list_cas(admin: Admin) -> None:
+    """List the CAs."""
+    admin.output.rows(iter(admin.ask("GET", "cas")["cas"]), ("id", "is_default", "subject", "not_after", "fingerprint"), "no CAs")
+
+
+@command(cas, "crl")
+@click.argument("ca", required=False)
+def force_lists(admin: Admin, ca: str | None) -> None:
+    """Make the revocation lists again, of one CA or of all."""
+    path = ("crl", "force") if ca is None else ("ca", ca, "crl", "force")
+    admin.output.record(admin.ask("POST", *path)["crl_numbers"])
+
+
+# ---- Operators
+
+
+@click.group()
+def operators() -> None:
+    """Who operates the CA."""
+
+
+@command(operators, "list")
+@LIMIT
+def list_operators(admin: Admin, limit: int) -> None:
+    """List operators by name."""
+    columns = ("name", "role", "ca_id", "active", "last_seen_at", "locked_until", "id")
+    admin.output.rows(paged(admin, "operators", "operators", limit), columns, "no operators")
+
+
+@command(operators, "show")
+@click.argument("id")
+def show_operator(admin: Admin, id: str) -> None:
+    """Show one operator."""
+    admin.output.record(admin.ask("GET", "operators", id))
+
+
+ROLE = click.Choice(["administrator", "ca_operations", "ca_ra", "auditor"])
+PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@command(operators, "add")
+@click.argument("name")
+@click.option("--role", type=ROLE, required=True, help="What they may do.")
+@click.option("--ca", "ca_id", help="The CA of a ca_ra.")
+@click.option("--certificate", type=PEM, required=True, help="Their certificate, a PEM file.")
+def add_operator(admin: Admin, name: str, role: str, ca_id: str | None, certificate: Path) -> None:
+    """Add an operator, who signs in with the certificate."""
+    body = {"name": name, "role": role, "ca_id": ca_id, "certificate": certificate.read_text(encoding="utf-8", errors="replace")}
+    made = admin.ask("POST", "operators", body=body)
+    admin.output.done(f"operator {name} has the id {made['id']}", made)
+
+
+@command(operators, "change")
+@click.argument("id")
+@click.option("--name", help="Another name.")
+@click.option("--role", type=ROLE, help="Another role.")
+@click.option("--ca", "ca_id", help="Another CA, of a ca_ra; - is none.")
+@click.option("--certificate", type=PEM, help="Another certificate, a PEM file.")
+@click.option("--active/--inactive", default=None, help="Whether they may sign in.")
+def change_operator(admin: Admin, /, id: str, ca_id: str | None, certificate: Path | None, **members: str | bool | None) -> None:
+    """Change an operator. With another role, CA or certificate, and inactive, their sessions end."""
+    body: dict[str, object] = {member: value for member, value in members.items() if value is not None}
+    if certificate is not None:
+        body["certificate"] = certificate.read_text(encoding="utf-8", errors="replace")
+    if ca_id is not None:
+        body["ca_id"] = None if ca_id == "-" else ca_id
+    admin.output.record(admin.ask("PATCH", "operators", id, body=body))
+
+
+@command(operators, "unlock")
+@click.argument("id")
+def unlock_operator(admin: Admin, id: str) -> None:
+    """Let an operator sign in again after too many failures."""
+    admin.ask("POST", "operators", id, "unlock")
+    admin.output.done(f"operator {id} may sign in")
+
+
+@command(operators, "delete")
+@click.argument("id")
+@YES
+def delete_operator(admin: Admin, id: str, yes: bool) -> None:
+    """Delete an operator with their sessions."""
+    confirm(f"Delete the operator {id}?", yes)
+    admin.ask("DELETE", "operators", id)
+    admin.output.done(f"operator {id} is deleted")
+
+
+# ---- What happened, and how much there is
+
+
+@command(None, "ca-audit")
+@click.option("--type", help="Of this type alone, such as cert.revoke.")
+@click.option("--subject", help="About this subject alone.")
+@click.option("--outcome", type=click.Choice(["success", "failure"]), help="With this outcome alone.")
+@click.option("--since", type=click.DateTime(), help="From then on, UTC.")
+@click.option("--until", type=click.DateTime(), help="Before then, UTC.")
+@LIMIT
+def audit(admin: Admin, /, limit: int, since: datetime | None, until: datetime | None, **query: str | None) -> None:
+    """Show audit events of the CA, newest first."""
+    wanted = {**query, "from": _seconds(since), "until": _seconds(until)}
+    columns = ("occurred_at", "event_type", "outcome", "subject", "principal", "detail")
+    admin.output.rows(paged(admin, "audit", "events", limit, **wanted), columns, "no events")
+
+
+@command(None, "ca-stats")
+def stats(admin: Admin) -> None:
+    """Show how much there is."""
+    admin.output.record(admin.ask("GET", "stats"))
+
+
+@command(None, "ca-config")
+def config(admin: Admin) -> None:
+    """Show the configuration that is in force, without secrets."""
+    admin.output.record(admin.ask("GET", "config"))
+
+
+@command(None, "ca-resume")
+def resume(admin: Admin) -> None:
+    """Allow issuing again after the alarm ended it."""
+    admin.ask("POST", "alarm", "reset")
+    admin.output.done("certificates are issued again")
+
+
+def _seconds(when: datetime | None) -> int | None:
+    return None if when is None else int(when.replace(tzinfo=UTC).timestamp())
+
+
+COMMANDS = (accounts, orders, eab, list_profiles, cas, operators, audit, stats, config, resume)

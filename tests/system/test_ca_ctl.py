@@ -1,0 +1,180 @@
+"""``greatseal ctl`` for operators of a CA, where no identity provider runs."""
+
+import json
+import stat
+import time
+
+import pytest
+from rig.operators import open_office
+
+from greatseal.api.acme import AccountView
+from greatseal.testing.ctl import Ctl, quiet
+from greatseal.testing.desk import forgetful
+from greatseal.testing.operator_desk import Person
+from greatseal_ca.ctl import not_renewed
+
+DAY = 86_400
+ACCOUNT = AccountView(id="account-1", url="https://ca.example/acme/account/account-1", status="valid", thumbprint="x" * 43)
+
+
+@pytest.fixture
+async def office(start_service, tmp_path):
+    async with forgetful() as http:
+        with quiet():
+            yield await open_office(start_service, http, tmp_path)
+
+
+@pytest.fixture
+async def ctl(office, tmp_path):
+    """A terminal where the first administrator is signed in."""
+    terminal = Ctl(office.url, tmp_path)
+    environment = {"GREATSEAL_CA_FILE": str(office.server_file)}
+
+    async def run(*arguments, **more):
+        return await Ctl.run(terminal, *arguments, **{**environment, **more})
+
+    terminal.run = run
+    signed_in = await terminal.run("login", "--cert", str(office.root.cert_file), "--key", str(office.root.key_file))
+    assert (signed_in.exit_code, signed_in.stdout) == (0, f"signed in to {office.url} as root\n"), signed_in.output
+    return terminal
+
+
+async def told(ctl, *arguments, **more):
+    """The JSON that a command prints."""
+    result = await ctl.run("--json", *arguments, **more)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+async def test_an_operator_signs_in_looks_who_they_are_and_signs_out(office, ctl):
+    assert stat.S_IMODE(ctl.session.stat().st_mode) == 0o600
+    who = await told(ctl, "whoami")
+    out = await ctl.run("logout")
+    again = await ctl.run("ca-stats")
+
+    assert (who["name"], who["role"]) == ("root", "administrator")
+    assert (out.exit_code, ctl.session.exists()) == (0, False)
+    assert (again.exit_code, "login --cert FILE" in again.stderr) == (1, True)
+    assert [event.sub for event in await office.events("admin.logout")] == ["root"]
+
+
+async def test_what_is_wrong_with_a_sign_in_is_said_in_a_line(office, ctl, tmp_path):
+    stranger = Person.of(tmp_path, "stranger")
+    refused = {
+        "a stranger": await ctl.run("login", "--cert", str(stranger.cert_file), "--key", str(stranger.key_file)),
+        "no key": await ctl.run("login", "--cert", str(stranger.cert_file)),
+        "http": await ctl.run("login", "--cert", str(stranger.cert_file), server="http://localhost:1"),
+        "locked": await ctl.run("ca-config"),
+    }
+    office.clock.advance(901)
+    refused["locked"] = await ctl.run("ca-config")
+
+    for who, result in refused.items():
+        assert (result.exit_code != 0, len(result.stderr.splitlines())) == (True, 1), (who, result.output)
+    assert "rested too long" in refused["locked"].stderr
+
+
+async def test_operators_are_added_changed_and_deleted(office, ctl, tmp_path):
+    ann = Person.of(tmp_path, "ann")
+    made = await told(ctl, "operators", "add", "ann", "--role", "ca_ra", "--ca", "other", "--certificate", str(ann.cert_file))
+    assert await office.sign_in(ann)
+    changed = await told(ctl, "operators", "change", made["id"], "--role", "auditor", "--ca", "-", "--inactive")
+    table = (await ctl.run("operators", "list")).stdout
+    refused = await ctl.run("operators", "add", "bob", "--role", "ca_ra", "--certificate", str(ann.cert_file))
+
+    assert (changed["role"], changed["ca_id"], changed["active"]) == ("auditor", None, False)
+    assert [line.split()[0] for line in table.splitlines()] == ["NAME", "ann", "auditor", "ca_operations", "ca_ra", "root"]
+    assert (refused.exit_code, "ca_id: a ca_ra acts for one CA" in refused.stderr) == (1, True)
+    assert (await ctl.run("operators", "unlock", made["id"])).exit_code == 0
+    assert (await told(ctl, "operators", "show", made["id"]))["name"] == "ann"
+    assert (await ctl.run("operators", "delete", made["id"], "--yes")).exit_code == 0
+    assert (await ctl.run("operators", "show", made["id"])).exit_code == 1
+    events = await told(ctl, "ca-audit", "--type", "operator.delete")
+    assert [(event["subject"], event["principal"]) for event in events] == [("ann", "root")]
+
+
+async def test_eab_keys_accounts_orders_profiles_and_cas(ctl):
+    added = await ctl.run("eab", "add", "kid-1", "--hmac-key-file", "-", "--grant", "default", given="A" * 43)
+    keys = await told(ctl, "eab", "list", "--unused")
+
+    assert added.exit_code == 0, added.output
+    assert [(key["kid"], key["profile_grants"]) for key in keys] == [("kid-1", ["default"])]
+    assert (await told(ctl, "eab", "show", "kid-1"))["used_at"] is None
+    assert (await ctl.run("eab", "delete", "kid-1", "--yes")).exit_code == 0
+    assert await told(ctl, "eab", "list") == await told(ctl, "accounts", "list") == await told(ctl, "orders", "list") == []
+    assert (await ctl.run("accounts", "show", "x")).exit_code == 1
+    assert {one["ca_id"] for one in await told(ctl, "profiles")} == {"default", "other"}
+    assert [one["id"] for one in await told(ctl, "cas", "list")] == ["default", "other"]
+    assert (await told(ctl, "cas", "crl")).keys() == {"default", "other"}
+    assert (await told(ctl, "ca-stats"))["certs"]["total"] == 0
+    assert (await told(ctl, "ca-config"))["ca"][1]["id"] == "other"
+    assert (await ctl.run("ca-resume")).exit_code == 0
+
+
+async def test_certificates_are_searched_shown_and_revoked(office, ctl):
+    one, other = await office.certify("a.example"), await office.certify("b.example", "other")
+    found = await told(ctl, "certificates", "list", "--name", "b.ex", "--status", "active")
+    shown = await told(ctl, "certificates", "show", "default", one.serial.hex(":"))
+    revoked = await ctl.run("certificates", "revoke", "default", one.serial.hex(), "--reason", "superseded", "--yes")
+    unknown = await ctl.run("certificates", "revoke", "other", one.serial.hex(), "--yes")
+
+    assert [certificate["id"] for certificate in found] == [other.id]
+    assert (shown["id"], shown["names"]) == (one.id, ["a.example"])
+    assert (revoked.exit_code, revoked.stdout) == (0, f"certificate {one.serial.hex()} of CA default is revoked\n")
+    assert (unknown.exit_code, "has no certificate of the serial" in unknown.stderr) == (1, True)
+    assert [one["id"] for one in await told(ctl, "certificates", "list", "--status", "revoked")] == [one.id]
+
+
+async def test_many_certificates_are_revoked_by_what_they_have_in_common(office, ctl):
+    of_account = [await office.certify(f"{name}.example", account=ACCOUNT) for name in "abc"]
+    others = [await office.certify(f"{name}.example") for name in "de"]
+
+    dry = await told(ctl, "certificates", "revoke", "--account", ACCOUNT.id, "--dry-run")
+    before = await told(ctl, "certificates", "list", "--status", "revoked")
+    report = await told(ctl, "certificates", "revoke", "--account", ACCOUNT.id, "--reason", "keyCompromise", "--yes")
+    by_key = await told(ctl, "certificates", "revoke", "--spki", others[0].spki_sha256.hex(), "--yes")
+    none = await ctl.run("certificates", "revoke", "--since", "2999-01-01", "--yes")
+    rest = await told(ctl, "certificates", "revoke", "--profile", "default", "--since", "2020-01-01", "--yes")
+    wrong = [await ctl.run("certificates", "revoke", *arguments) for arguments in ((), ("default",), ("default", "00", "--profile", "x"))]
+
+    assert sorted(one["id"] for one in dry) == sorted(one.id for one in of_account)
+    assert before == []
+    assert (sorted(report["revoked"]), report["refused"]) == (sorted(one.id for one in of_account), [])
+    assert by_key["revoked"] == [others[0].id]
+    assert (none.exit_code, none.stderr) == (0, "no active certificate fits\n")
+    assert rest["revoked"] == [others[1].id]
+    assert [result.exit_code for result in wrong] == [2, 2, 2]
+    stored = await told(ctl, "certificates", "list", "--account", ACCOUNT.id)
+    assert {one["reason"] for one in stored} == {"keyCompromise"}
+
+
+async def test_what_expires_soon_and_was_not_renewed(office, ctl):
+    office.clock.step(-2 * DAY)
+    await office.certify("a.example")
+    office.clock.step(2 * DAY)
+    lonely, renewed = await office.certify("b.example"), await office.certify("a.example")
+
+    soon = await told(ctl, "certificates", "expiring", "--days", "95")
+    none = await ctl.run("certificates", "expiring", "--days", "5")
+
+    assert sorted(one["id"] for one in soon) == sorted([lonely.id, renewed.id])
+    assert (none.exit_code, none.stderr) == (0, "no certificate that was not renewed ends within 5 days\n")
+
+
+def test_a_certificate_is_renewed_by_one_that_ends_later_and_has_all_its_names():
+    now = int(time.time())
+
+    def certificate(id, days, *names):
+        return {"id": id, "not_after": now + days * DAY, "names": list(names)}
+
+    active = [
+        certificate("a", 3, "a.example"),
+        certificate("b", 3, "b.example", "b2.example"),
+        certificate("c", 9, "b.example"),
+        certificate("d", 90, "a.example", "x.example"),
+        certificate("e", 3),
+        certificate("f", 3, "f.example"),
+        certificate("g", 3, "f.example"),
+    ]
+
+    assert [one["id"] for one in not_renewed(active, now + 5 * DAY)] == ["b", "e", "f", "g"]
