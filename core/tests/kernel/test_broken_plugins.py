@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -294,3 +295,16 @@ async def test_a_lifespan_that_does_not_open_is_told_with_its_plugin(tmp_path: A
     with pytest.raises(StartProblem) as caught:
         await start_service("sample")
     assert caught.value.messages == ("plugin 'sample': the lifespan 'pool' cannot be opened: ZeroDivisionError: division by zero",)
+
+
+async def test_a_handler_that_returns_no_reply_is_named_with_its_plugin(tmp_path: Any, monkeypatch: Any, start_service: Any, capsys: Any):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    head = "from greatseal.api.http import Route\nasync def answer(call): return 'words'"
+    install(tmp_path, "third-odd", CODE.format(hook="routes", value="[Route('GET', '/odd', answer)]", head=head), feature="odd")
+    service = await start_service("odd")
+
+    async with aiohttp.ClientSession() as http, http.get(f"{service.url}/odd") as answer:
+        assert answer.status == 500
+    said = " ".join(capsys.readouterr().out.split())
+    assert "brought_by=\"plugin 'odd' of third-odd 1.0\"" in said
+    assert "the handler of GET /odd returned str, not a Reply" in said

@@ -55,8 +55,8 @@ class Dispatcher:
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
     With ``owners`` a call of a route with an owner may go to another node. ``observer`` makes who is told the seconds of requests.
-    ``refusal`` says the problems of pages, where there is somebody who makes pages. Raises ValueError for routes that
-    :func:`check_routes` would report.
+    ``refusal`` says the problems of pages, where there is somebody who makes pages. ``who`` names the plugin of a route, for the log of
+    what it did not expect. Raises ValueError for routes that :func:`check_routes` would report.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Dispatcher:
         owners: Owners | None = None,
         observer: Observer | None = None,
         refusal: Refusal | None = None,
+        who: Callable[[Route], str] | None = None,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
@@ -79,6 +80,7 @@ class Dispatcher:
         self._observer = observer
         self._unmatched = self._observed("", "unmatched")  # anybody may choose method and path
         self._refusal = refusal
+        self._who = who
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
         self._surroundings = Surroundings(base_url, max_body_bytes)
@@ -163,12 +165,12 @@ class Dispatcher:
         except web.HTTPRequestEntityTooLarge:
             reply = self._refused(PayloadTooLarge(f"the body is over {self.max_body_bytes} bytes"), route.style, call.headers)
         except Exception as error:  # noqa: BLE001  # whatever a plugin raises, the caller gets an answer and the log the reason
-            reply = self._incident(error, route.style, call.headers, outcome.number)
+            reply = self._incident(error, route.style, call.headers, outcome.number, route)
         if scheme is not None:
             try:
                 reply = scheme.finish(call, reply)
             except Exception as error:  # noqa: BLE001  # as above
-                reply = self._incident(error, route.style, call.headers, outcome.number)
+                reply = self._incident(error, route.style, call.headers, outcome.number, route)
         return reply
 
     async def _told(self, call: RoutedCall, outcome: "_Outcome") -> Reply | None:
@@ -180,8 +182,9 @@ class Dispatcher:
         outcome.owner, outcome.op_id = owner, self._owners.new_id()
         return await self._owners.ask(owner, call, outcome.op_id)
 
-    def _incident(self, error: Exception, style: Style, headers: Mapping[str, str], number: str) -> Reply:
-        self._log.error("unexpected exception", incident=number, exc_info=error)
+    def _incident(self, error: Exception, style: Style, headers: Mapping[str, str], number: str, route: Route | None = None) -> Reply:
+        named = {"brought_by": self._who(route)} if self._who and route else {}
+        self._log.error("unexpected exception", incident=number, exc_info=error, **named)
         fault = Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number})
         return self._refused(fault, style, headers)
 

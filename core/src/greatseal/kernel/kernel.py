@@ -133,6 +133,10 @@ class Kernel:
             kek_ids=(self.keys.cluster_key().key_id,) if self.keys is not None else (),
         )
 
+    def who_brought(self, route: Route) -> str:
+        """How messages name the plugin of a route."""
+        return next((self.who(feature) for feature, one in self._owned if one is route), "core")
+
     def _make(self, key: ServiceKey[Any]) -> object:
         provider = self.who(self._providers[key.name])
         try:
@@ -289,6 +293,7 @@ class Kernel:
             owned += [("core", route) for route in exposition.routes()]
         else:  # nobody could call those of its listener
             owned = [(feature, route) for feature, route in owned if route.listener != "admin"]
+        self._owned = owned
         self.routes: list[Route] = [route for _, route in owned]
         self.permissions: list[PermissionName] = [one for _, one in self._collect("permissions", with_host=False)]
         self.audit_events: list[EventType] = [*EVENTS, *(one for _, one in self._collect("audit_events", with_host=False))]

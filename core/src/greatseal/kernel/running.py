@@ -173,6 +173,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             owners=owners,
             observer=requests.of,
             refusal=kernel.refusal,
+            who=kernel.who_brought,
         )
         for name in names
     }
