@@ -232,17 +232,13 @@ class Issuer(ABC):
 
     @abstractmethod
     def bounds(self, ca_id: str) -> Bounds:
-        """Within which its certificates live: asked when an order is made and when a certificate is composed. No I/O.
-
-        Raises Unavailable when the CA cannot issue now.
-        """
+        """Within which its certificates live: asked when an order is made and when a certificate is composed. No I/O. Raises Unavailable
+        when the CA cannot issue now."""
 
     @abstractmethod
     def frame(self, request: IssuanceRequest) -> Frame:
-        """What goes around the content; asked before composing, and again after :class:`SerialTaken`. No I/O.
-
-        Raises a Problem for a wish that this issuer cannot grant, Unavailable when it has no key.
-        """
+        """What goes around the content; asked before composing, and again after :class:`SerialTaken`. No I/O. Raises a Problem for a wish
+        that this issuer cannot grant, Unavailable when it has no key."""
 
     def prepare(self, tx: Tx, draft: Draft) -> None:
         """In the transaction of the record, which the authority makes: only what the issuer needs besides, under the id of ``draft``, such
@@ -333,16 +329,12 @@ class Issuance(Protocol):
         """The profile asked for, or the default. Raises InvalidProfile."""
 
     def check_validity(self, profile: Profile, not_before: int | None, not_after: int | None) -> None:
-        """Whether a new order's wishes can be granted, so that they are never ignored later. Microseconds.
-
-        Raises BadRequest; Unavailable when the CA can grant no wish at all, because its certificate has ended.
-        """
+        """Whether a new order's wishes can be granted, so that they are never ignored later. Microseconds. Raises BadRequest; Unavailable
+        when the CA can grant no wish at all, because its certificate has ended."""
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        """Whether the certificates of the CA itself let it certify the identifier (RFC 5280 s4.2.1.10).
-
-        Raises RejectedIdentifier; UnsupportedIdentifier for a type that nobody brings.
-        """
+        """Whether the certificates of the CA itself let it certify the identifier (RFC 5280 s4.2.1.10). Raises RejectedIdentifier;
+        UnsupportedIdentifier for a type that nobody brings."""
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         """Decode and check key, encoding and self-signature. Raises BadCsr."""
@@ -351,10 +343,8 @@ class Issuance(Protocol):
         """The names of the request must be exactly the identifiers (RFC 8555 s7.4). Raises BadCsr naming the difference."""
 
     async def compose(self, request: IssuanceRequest) -> Draft:
-        """Names are injected, the content is composed in the issuer's frame and linted. Changes nothing; may be thrown away.
-
-        Raises a Problem for a wish that cannot be granted, Internal when the lint finds a fault of ours.
-        """
+        """Names are injected, the content is composed in the issuer's frame and linted. Changes nothing; may be thrown away. Raises a
+        Problem for a wish that cannot be granted, Internal when the lint finds a fault of ours."""
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         """Record the draft as signing, in the caller's transaction. Raises ``Refuse(SerialTaken())``: compose again."""
