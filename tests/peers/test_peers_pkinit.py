@@ -52,7 +52,7 @@ class Realm(msgspec.Struct, frozen=True):
             "--server",
             f"{self.site.url}/acme/directory",
         )
-        asked = ("--required-profile", profile, "--key-type", "rsa", "-d", name, "--cert-name", "made", *more)
+        asked = ("--required-profile", profile, "-d", name, "--cert-name", "made", *more)
         agreed = ("--agree-tos", "--register-unsafely-without-email", "--non-interactive")
         certbot = Path(sys.executable).with_name("certbot")
         await asyncio.to_thread(run, certbot, "certonly", *listen, *asked, *agreed, *folders, folder=self.folder)
@@ -66,13 +66,14 @@ class Realm(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def realm(start_service: Callable[..., Any], tmp_path: Path) -> AsyncIterator[Realm]:
+async def realm(request: pytest.FixtureRequest, start_service: Callable[..., Any], tmp_path: Path) -> AsyncIterator[Realm]:
+    """The indirect parameter has further settings of the KDC."""
     if missing := Kdc.missing():
         report = pytest.fail if os.environ.get("CI") else pytest.skip
         report(f"{missing} is not installed: make peers")
     folder, port = tmp_path / "realm", free_port()
     folder.mkdir()
-    kdc = Kdc(folder)
+    kdc = Kdc(folder, **getattr(request, "param", {}))
     hosts = {name: ["127.0.0.1"] for name in HOSTS}
     server = {"http_validation_port": port, "eab_master_secret": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}
     async with acme_site(start_service, "eab", "san-kerberos", server=server, profiles=PROFILES, resolver={"hosts": hosts}) as site:
@@ -112,3 +113,11 @@ async def test_a_certificate_for_sign_in_to_windows_gets_no_ticket_of_this_kdc(r
     refused = await realm.kinit("alice", *files)
 
     assert "Inconsistent key purpose" in refused
+
+
+@pytest.mark.parametrize("realm", [{"pkinit_eku_checking": "scLogin", "pkinit_allow_upn": "true"}], indirect=True)
+async def test_a_kdc_that_is_told_so_takes_the_user_principal_name(realm: Realm) -> None:
+    files = await realm.certified("windows", "laptop.chancery.test")
+
+    assert await realm.kinit("alice", *files) == f"alice@{REALM}"
+    assert "name mismatch" in (await realm.kinit("bob", *files)).lower()

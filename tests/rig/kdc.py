@@ -19,9 +19,12 @@ PATIENCE = 60.0
 
 
 class Kdc:
-    """Principals are those of principals.kadmin. PKINIT needs root.pem, issuing.pem, kdc.pem and kdc.key in the folder."""
+    """Principals are those of principals.kadmin. PKINIT needs root.pem, issuing.pem, kdc.pem and kdc.key in the folder.
 
-    def __init__(self, folder: Path) -> None:
+    ``settings`` are those of the realm in kdc.conf.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.port = free_port()
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -32,8 +35,9 @@ class Kdc:
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
             "KRB5RCACHEDIR": str(folder),
         }
+        more = "".join(f"  {name} = {value}\n" for name, value in settings.items())
         for template in TEMPLATES.glob("*.in"):
-            text = template.read_text().replace("@DIR@", str(folder)).replace("@PORT@", str(self.port))
+            text = template.read_text().replace("@DIR@", str(folder)).replace("@PORT@", str(self.port)).replace("@MORE@", more)
             (folder / template.stem).write_text(text)
 
     @staticmethod

@@ -13,7 +13,7 @@ from greatseal.jose.compact import b64url_encode
 LEAST_KEY_BYTES, MOST_KEY_BYTES = 16, 512
 LEAST_SECRET_BYTES = 32
 MOST_KID = 255
-_MAKE = "make one with: openssl rand -base64 32"
+_MAKE = "make one with: openssl rand -base64 32 | tr +/ -_ | tr -d ="
 _TO_STANDARD = str.maketrans("-_", "+/")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
