@@ -35,3 +35,10 @@ def test_any_other_prints_none(tmp_path, change):
 
 def test_without_http_01_there_is_nobody_who_asks_there(tmp_path):
     assert lines(tmp_path, ["ca", "acme", "resolver", "finger-01"], WORKS) == []
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_where_new_accounts_need_a_binding_none_is_printed(tmp_path, required):
+    found = lines(tmp_path, ["ca", "acme", "resolver", "http-01", "eab"], {**WORKS, "external_account_required": required})
+
+    assert bool(found) is not required

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from greatseal import hookimpl
-from greatseal.api.acme import ChallengeValidator
+from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver
@@ -160,8 +160,13 @@ class Plugin:
 
 
 def certbot_works(host: Host) -> bool:
-    """Whether the lines do: plain http is for loopback alone, and so is hello.localhost, which must be allowed to be asked."""
+    """Whether the lines do: plain http is for loopback alone, and so is hello.localhost, which must be allowed to be asked.
+
+    Where new accounts need a binding, nobody knows it here.
+    """
     http_01 = host.settings(HttpValidation)
+    if any(binding.required for binding in host.components(AccountBinding).values()):
+        return False
     asks = "http-01" in host.components(ChallengeValidator) and http_01.http_validation_allow_private_ips
     return urlsplit(host.base_url).scheme == "http" and asks and http_01.http_validation_port > _PRIVILEGED
 

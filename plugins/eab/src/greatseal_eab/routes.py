@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from greatseal.api.http import AuthScheme, Call, Operator, Reply, Route
+from greatseal.api.http import OPERATOR_ROLES, AuthScheme, Call, Operator, Reply, Route
 from greatseal.api.lists import LARGEST, number_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, NotFound
@@ -16,7 +16,7 @@ PATH = "/admin/eab"
 ONE = f"{PATH}/{{kid}}"
 WRITES = Operator(("administrator", "ca_operations"))
 """Not ca_ra, who is of one CA: a key is good at every CA of the server."""
-READS = Operator(("administrator", "ca_operations", "ca_ra", "auditor"))
+READS = Operator(OPERATOR_ROLES)
 USUAL, MOST = 200, 1000
 MOST_GRANTS, MOST_NAME = 100, 64
 _USED = {None: None, "true": True, "false": False}
