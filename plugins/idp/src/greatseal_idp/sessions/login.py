@@ -53,7 +53,7 @@ UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
 """The class of a sign-in about which nothing more is said."""
 WRONG = "the name or the password is wrong"
 MAX_USERNAME = 512
-"""Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would keep everybody waiting for seconds."""
+"""Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would hold everybody up for seconds."""
 MAX_USER_AGENT = 256
 CLOCK_SKEW = 300 * SECOND
 """How far the clock of a directory may be ahead: as much as Kerberos allows by default."""
