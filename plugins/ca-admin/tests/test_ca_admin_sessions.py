@@ -1,12 +1,14 @@
 """Sign-in by certificate, sessions, their lock and end, the limits."""
 
 import asyncio
+from base64 import b64encode
 from hashlib import sha256
 
 import aiohttp
 import pytest
 
-from greatseal.testing.operator_desk import Person
+from greatseal.testing.desk import forgetful
+from greatseal.testing.operator_desk import OperatorDesk, Person, admin_section
 from greatseal_ca_admin import tables as t
 from greatseal_ca_admin.sessions import MOST, digest_of
 
@@ -196,3 +198,16 @@ async def test_a_success_begins_the_count_anew(open_office, people):
         assert (await office.post(SESSION, person=person)).status == status
         office.clock.step(40 * 86_400 if status == 200 else 0)
     assert max(row.failed_attempts for row in await office.rows(t.attempt)) == 1
+
+
+async def test_on_this_listener_a_certificate_is_that_of_the_connection_from_a_trusted_proxy_too(start_service, people):
+    """Any program of the machine may ask from an address of `trusted_proxies`, and who has seen a certificate has no key."""
+    root = Person.of(people, "root")
+    service = await start_service("ca-admin", admin=admin_section(people, root), server={"trusted_proxies": ["127.0.0.0/8", "::1/128"]})
+    async with forgetful() as http:
+        office = OperatorDesk(service, http, people)
+
+        told = await office.post(SESSION, headers={"Client-Cert": f":{b64encode(root.der).decode()}:"})
+        shown = await office.post(SESSION, person=root)
+
+    assert (told.status, shown.status) == (401, 200)

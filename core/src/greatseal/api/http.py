@@ -199,8 +199,9 @@ class Connection(Protocol):
     certificate: bytes | None
     """The DER of the certificate that the client proved to hold, None where it has none.
 
-    Of the TLS connection, where a :class:`ClientTrust` has the listener ask for one; behind a trusted proxy that of the header Client-Cert
-    of this call (RFC 9440), and no other. Who issued it, the listener has looked at; for whom, has not been looked at by anybody.
+    Of the TLS connection, where a :class:`ClientTrust` has the listener ask for one. On the listener ``main`` behind a trusted proxy: that
+    of the header Client-Cert of this call (RFC 9440), and no other. Who issued it, the listener or that proxy has looked at; for whom, has
+    not been looked at by anybody.
     """
 
 

@@ -24,6 +24,8 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     base_url: str
     max_body_bytes: int
+    believes_client_cert: bool = True
+    """Whether trusted proxies say in Client-Cert whom they saw. Else every certificate is that of the TLS connection."""
 
 
 class _Routed(ABC):
@@ -125,12 +127,13 @@ class HttpCall(_Routed):
             # The protocol keeps it for the next requests; None where another server than ours runs.
             protocol = self._request.protocol
             state: ConnectionState | None = getattr(protocol, "connection", None)
+            told = self._proxied and self._surroundings.believes_client_cert
             if state is None:
-                certificate = None if self._proxied else certificate_of(self._request.transport)
+                certificate = None if told else certificate_of(self._request.transport)
                 state = ConnectionState(trusted_proxy=self._proxied, certificate=certificate)
                 if hasattr(protocol, "connection"):
                     protocol.connection = state
-            if state.trusted_proxy:
+            if told:
                 state.certificate = forwarded_certificate(self.headers)  # one connection of it carries the calls of many
             self._connection = state
         return self._connection

