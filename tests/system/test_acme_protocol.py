@@ -23,6 +23,7 @@ async def test_the_directory_names_what_exists_and_no_more(site):
         "newOrder": f"{site.url}/acme/new-order",
         "newAuthz": f"{site.url}/acme/new-authz",
         "keyChange": f"{site.url}/acme/key-change",
+        "revokeCert": f"{site.url}/acme/revoke-cert",
         "renewalInfo": f"{site.url}/acme/renewal-info",
     }
     assert directory["meta"] == {"website": "https://ca.example/", "externalAccountRequired": False}

@@ -16,6 +16,7 @@ from greatseal_acme.orders import NewOrder, Order
 from greatseal_acme.protocol.jws import AccountCaller, AcmeCaller
 from greatseal_acme.protocol.objects import not_found, reply
 from greatseal_acme.protocol.urls import Urls
+from greatseal_acme.revocation import RevokeCert
 from greatseal_acme.service import Acme
 
 NO_STORE = ("Cache-Control", "no-store")
@@ -48,6 +49,7 @@ class Handlers:
         yield post("account/{id}", self.account, "Read, update or deactivate the account (s7.3.2, s7.3.6).")
         yield post("account/{id}/orders", self.account_orders, "The orders of the account, by pages (s7.1.2.1).")
         yield post("key-change", self.key_change, "Put the account under a new key (s7.3.5).")
+        yield post("revoke-cert", self.revoke_cert, "Revoke a certificate (s7.6).", Jws("either"))
         yield post("new-order", self.new_order, "Order a certificate (s7.4).")
         yield post("new-authz", self.new_authz, "Prove an identifier before it is ordered (s7.4.1, RFC 9444).")
         yield post("order/{id}", self.order, "Read an order (s7.1.3).", owner=by_id)
@@ -101,6 +103,10 @@ class Handlers:
 
     async def key_change(self, call: Call) -> Reply:
         return self._account_reply(await self._acme.key_changes.change(call.caller_as(AccountCaller), call.url))
+
+    async def revoke_cert(self, call: Call) -> Reply:
+        await self._acme.revocations.revoke(call.caller_as(AcmeCaller), await call.body(RevokeCert), self._paths.of(call.path).ca_id)
+        return Reply()
 
     async def new_order(self, call: Call) -> Reply:
         caller = call.caller_as(AccountCaller)

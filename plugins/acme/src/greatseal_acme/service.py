@@ -23,6 +23,7 @@ from greatseal_acme.protocol.nonces import Nonces, NoncesElsewhere
 from greatseal_acme.protocol.urls import Paths, Urls
 from greatseal_acme.purge import Purge
 from greatseal_acme.renewal_info import RenewalInfo
+from greatseal_acme.revocation import Revocations
 from greatseal_acme.settings import AcmeProfile, AcmeServer, CaId, default_ca
 
 EXPLANATION = "https://www.rfc-editor.org/rfc/rfc8555#section-7.1.1"
@@ -55,6 +56,7 @@ class Acme:
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
         self.certificates = Certificates(issuance)
         self.renewal_info = RenewalInfo(host, issuance)
+        self.revocations = Revocations(host, issuance)
         self.purge = Purge(host)
         self.scheme = AcmeJws(self.nonces, self.paths, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
 
@@ -75,6 +77,7 @@ class Acme:
             "newOrder": urls.new_order,
             "newAuthz": urls.new_authz,
             "keyChange": urls.key_change,
+            "revokeCert": urls.revoke_cert,
             "renewalInfo": urls.renewal_info,
             "meta": {
                 **{name: url for name, url in shown.items() if url},

@@ -34,6 +34,7 @@ class Urls:
         self.new_order = f"{root}/new-order"
         self.new_authz = f"{root}/new-authz"
         self.key_change = f"{root}/key-change"
+        self.revoke_cert = f"{root}/revoke-cert"
         self.renewal_info = f"{root}/renewal-info"
         self.index_link = ("Link", f'<{self.directory}>;rel="index"')
 
