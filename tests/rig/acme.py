@@ -83,14 +83,19 @@ class PostQuantumKey(Key):
     """An account key of ML-DSA (RFC 9964); ``alg`` says of which strength."""
 
     def __init__(self, alg: str) -> None:
-        made = {"ML-DSA-44": mldsa.MLDSA44PrivateKey, "ML-DSA-65": mldsa.MLDSA65PrivateKey, "ML-DSA-87": mldsa.MLDSA87PrivateKey}
+        made: dict[str, Any] = {
+            "ML-DSA-44": mldsa.MLDSA44PrivateKey,
+            "ML-DSA-65": mldsa.MLDSA65PrivateKey,
+            "ML-DSA-87": mldsa.MLDSA87PrivateKey,
+        }
         self.alg = alg
         self.secret = made[alg].generate()
         self.jwk = {"kty": "AKP", "alg": alg, "pub": b64url(self.secret.public_key().public_bytes_raw())}
         self.thumbprint = b64url(sha256(compact(self.jwk)).digest())
 
     def sign(self, message: bytes) -> bytes:
-        return self.secret.sign(message)
+        signature: bytes = self.secret.sign(message)
+        return signature
 
 
 def signed_by(key: Key, protected: Mapping[str, Any], payload: object) -> dict[str, str]:

@@ -61,6 +61,7 @@ class Server:
         self.context = None if authority is None else self._certified(authority)
         if authority is not None:
             settings |= {"tls_cert_file": str(folder / "tls.pem"), "tls_key_file": str(folder / "tls.key")}
+        self.database = database or f"sqlite:///{folder}/greatseal.db"
         self.configuration = folder / "greatseal.toml"
         self.configuration.write_text(
             CONFIGURATION.format(
@@ -70,7 +71,7 @@ class Server:
                 validation_port=self.validation_port,
                 tls_validation_port=self.tls_validation_port,
                 settings="\n".join(f'{key} = "{value}"' for key, value in settings.items()),
-                database=database or f"sqlite:///{folder}/greatseal.db",
+                database=self.database,
                 hosts=", ".join(f'"{name}" = ["127.0.0.1"]' for name in names),
             )
         )
