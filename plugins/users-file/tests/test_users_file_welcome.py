@@ -1,6 +1,7 @@
 """What a person at a terminal is told when the service is ready."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,27 @@ def test_each_start_says_where_to_sign_in_and_the_first_one_the_password(tmp_pat
     assert "Sign in" not in first
     assert again[-5:-1] == ["Sign in", "", f"    http://localhost:{port}/account", "    name      as in var/users.toml"]
     assert again[-1] == f"    password  a new one: {program} users passwd admin -c 'my config.toml'"
+
+
+def test_a_first_start_that_fails_keeps_no_password_that_nobody_saw(tmp_path):
+    """The address was in use: the next start is the first one again, and prints a password."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "my config.toml").write_text(
+            '[plugins]\nenabled = ["users-file"]\n'
+            f'[server]\nbase_url = "http://localhost:{port}"\nlisten = "127.0.0.1:{port}"\n'
+            '[users]\nfile = "var/users.toml"\n'
+        )
+        program = str(Path(sys.executable).with_name("greatseal"))
+        failed = subprocess.run(
+            [program, "serve", "-c", "my config.toml"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
+        )
+
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert not (tmp_path / "var/users.toml").exists()
+    assert "Sign in (this password is shown once)" in greeting(tmp_path, program=[program])
 
 
 async def test_without_an_administrator_of_that_name_no_password_is_offered(start_service, tmp_path):

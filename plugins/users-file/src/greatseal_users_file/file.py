@@ -3,6 +3,7 @@
 import secrets
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -57,6 +58,12 @@ class UsersFile:
         if problems := self._too_open():
             raise StartProblem(*problems)
         return made
+
+    def unmake(self) -> None:
+        """Take back the file that :meth:`open` made, unless somebody changed it since."""
+        with suppress(OSError):
+            if self._version() == self._stamp:
+                self.path.unlink()
 
     def people(self) -> People:
         """Everybody now. A file that changed is read again; when it does not read any more, the log says so and the last good one stays."""

@@ -28,6 +28,7 @@ class Plugin:
     def __init__(self) -> None:
         self._file: UsersFile | None = None
         self._made: str | None = None
+        self._told = False
 
     @hookimpl
     def settings(self) -> Sequence[Owns]:
@@ -65,7 +66,12 @@ class Plugin:
         async def opened() -> AsyncIterator[None]:
             if file:
                 self._made = file.open()
-            yield
+            try:
+                yield
+            except Exception:
+                if file and self._made is not None and not self._told:
+                    file.unmake()  # the start failed: nobody was shown the password, and the next one makes another
+                raise
 
         return [Lifespan(name="users file", open=opened)]
 
@@ -89,6 +95,7 @@ class Plugin:
     def _lines_of_the_first_start(self, host: Host) -> Sequence[str]:
         if self._made is None:
             return []
+        self._told = True
         return [f"{host.issuer}/account", f"name      {ADMINISTRATOR}", f"password  {self._made}"]
 
     def _lines(self, host: Host) -> Sequence[str]:
