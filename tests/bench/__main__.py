@@ -18,6 +18,7 @@ from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
 from bench.process import empty_plugin_rows, memory_rows, shipped_ca, start_row
 from bench.sessions import session_rows
+from bench.status import lists_row, ocsp_rows
 from bench.tokens import token_rows
 from bench.wrk import installed
 from rig.pebble import Pebble
@@ -52,6 +53,13 @@ def provider_rows(folder: Path) -> Iterator[Row]:
         print("wrk is not installed (apt install wrk): no rows of the identity provider", file=sys.stderr)
 
 
+def revocation_rows(folder: Path) -> Iterator[Row]:
+    """Revocation lists and OCSP."""
+    if installed():
+        yield from ocsp_rows(folder)
+    yield lists_row(folder)
+
+
 def all_rows(folder: Path) -> Iterator[Row]:
     """Each as soon as it is known; rows whose rounds take turns are known together."""
     for name, measured in (
@@ -59,6 +67,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         ("plugins", empty_plugin_rows),
         ("sessions", session_rows),
         ("provider", provider_rows),
+        ("status", revocation_rows),
         ("postgres", postgres_rows),
     ):
         (folder / name).mkdir()

@@ -88,7 +88,7 @@ async def test_a_nonce_is_echoed_up_to_32_octets_and_signed_anew(desk, size, ech
     assert not responder(desk)._remembered  # strangers could fill it with nonces
 
 
-async def test_an_answer_is_remembered_until_its_certificate_is_revoked(open_desk):
+async def test_r120_an_answer_is_remembered_until_its_certificate_is_revoked(open_desk):
     clock = FakeClock()
     desk = await open_desk(clock=clock)
     one, other = await desk.certify("a.example.com"), await desk.certify("b.example.com")
@@ -120,7 +120,7 @@ async def test_an_answer_that_was_signed_while_the_certificate_was_revoked_is_no
             return await issuing.delegated.signer.sign(message, hash_alg=hash_alg)
 
     slow = replace(issuing.delegated, signer=Slow())
-    served._issuing["default"] = type(issuing)(issuing.hashes, slow, issuing.key_hash)
+    served._issuing["default"] = replace(issuing, delegated=slow)
     overtaken = await desk.ask(certificate)
 
     assert overtaken.certificate_status is GOOD  # it was asked before
@@ -253,7 +253,7 @@ async def test_a_signer_that_cannot_sign_now_is_told_as_try_later(desk):
         async def sign(self, message, *, hash_alg=None):
             raise Unavailable("away")
 
-    served._issuing["default"] = type(issuing)(issuing.hashes, replace(issuing.delegated, signer=Away()), issuing.key_hash)
+    served._issuing["default"] = replace(issuing, delegated=replace(issuing.delegated, signer=Away()))
     _, _, body = await desk.fetch("/ca/ocsp", method="POST", data=request_for(desk, certificate), headers=KIND)
 
     assert body == wire.error(wire.TRY_LATER)
@@ -294,7 +294,7 @@ async def test_the_lint_finds_an_answer_that_was_not_meant(desk, finding, change
     issuing = responder(desk)._issuing["default"]
     now = 1_790_000_000 * 10**6
     meant = wire.Answer(
-        key_hash=issuing.key_hash, algorithm=issuing.delegated.algorithm, certificate=issuing.delegated.der, nonce=None,
+        key_hash=issuing.key_hash, algorithm=issuing.delegated.algorithm, certificates=issuing.certificates, nonce=None,
         statuses=(wire.Status(asked.certificates[0]),), produced_at=now, next_update=now + 10**6,
     )  # fmt: skip
     data = wire.compose(meant)

@@ -158,7 +158,7 @@ async def test_numbers_only_grow_whatever_the_clock_and_the_process_do(open_desk
     assert sorted(row.number for row in rows) == seen
 
 
-async def test_revocations_at_once_are_answered_after_a_list_that_has_them_and_share_lists(desk):
+async def test_r120_revocations_at_once_are_answered_after_a_list_that_has_them_and_share_lists(desk):
     certificates = [await desk.certify(f"{number}.example.com") for number in range(20)]
     before = len(await desk.rows(select(tables.crl_number)))
 
@@ -175,7 +175,7 @@ async def test_revocations_at_once_are_answered_after_a_list_that_has_them_and_s
     assert len(await desk.rows(select(tables.crl_number))) == made + 1
 
 
-async def test_a_list_that_is_full_is_followed_by_another_which_says_what_its_certificates_say(open_desk):
+async def test_r120_a_list_that_is_full_is_followed_by_another_which_says_what_its_certificates_say(open_desk):
     desk = await open_desk()
     desk.parts.shards.limit = 3
     certificates = [await desk.certify(f"{number}.example.com") for number in range(7)]

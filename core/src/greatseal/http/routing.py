@@ -10,7 +10,7 @@ from greatseal.api.http import Anonymous, AuthScheme, Handler, Route, Rule
 T = TypeVar("T")
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9\-._~!$&'()*+,;=:@]*)+")
-_ENCODED = re.compile(r"(?:/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})*)+")
+_ENCODED = re.compile(r"(?:/[A-Za-z0-9\-._~!$&'()*+,;=:@]*(?:%[0-9A-Fa-f]{2}[A-Za-z0-9\-._~!$&'()*+,;=:@]*)*)+")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _PARAMETER = re.compile(r"\{([a-z][a-z0-9_]*)(\*{0,2})\}")
 _KINDS = {"": "parameter", "*": "rest", "**": "whole"}

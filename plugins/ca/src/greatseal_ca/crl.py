@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -37,12 +37,15 @@ FLAGS = {
 }
 
 
-class Entry(NamedTuple):
-    """A revoked certificate: its serial in hexadecimal without sign byte, the moment in microseconds, the reason."""
+class Entry(Protocol):
+    """A revoked certificate: its serial in hexadecimal without sign byte, the moment in microseconds, the reason. A row is one."""
 
-    serial: str
-    revoked_at: int
-    reason: int | None
+    @property
+    def serial(self) -> str: ...
+    @property
+    def revoked_at(self) -> int: ...
+    @property
+    def reason(self) -> int | None: ...
 
 
 class List(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from email.utils import formatdate
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 from cryptography import x509
@@ -283,10 +284,11 @@ def _verify(whole: bytes, signing: Signing) -> None:
 
 
 @scan
-def _contents(tx: Tx, ca_id: str, shard: int, told: int) -> tuple[Row, list[Entry]]:
+def _contents(tx: Tx, ca_id: str, shard: int, told: int) -> tuple[Row, Sequence[Entry]]:
     state = tx.one(_STATE, ca_id=ca_id, shard=shard)
     assert state is not None, "a list has its row"
-    return state, [Entry(row.serial, row.revoked_at, row.reason) for row in tx.all(_ENTRIES, ca_id=ca_id, shard=shard, told=told)]
+    entries: Sequence[Any] = tx.all(_ENTRIES, ca_id=ca_id, shard=shard, told=told)
+    return state, entries
 
 
 def _record(tx: Tx, listing: Listing, before: Row, number: int, digest: bytes) -> None:

@@ -70,11 +70,12 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A successful answer. ``key_hash`` is the SHA-1 of the responder's key; moments are microseconds on whole seconds."""
+    """A successful answer. ``key_hash`` is the SHA-1 of the responder's key, ``certificates`` what :func:`certificates` made of its
+    certificate; moments are microseconds on whole seconds."""
 
     key_hash: bytes
     algorithm: bytes
-    certificate: bytes
+    certificates: bytes
     statuses: tuple[Status, ...]
     produced_at: int
     next_update: int
@@ -197,9 +198,14 @@ def compose(answer: Answer) -> bytes:
     return data
 
 
+def certificates(responder: bytes) -> bytes:
+    """The field that brings the certificate of the responder."""
+    return der.explicit(0, der.sequence(responder))
+
+
 def whole(data: bytes, answer: Answer, signature: bytes) -> bytes:
     """The signed answer with the certificate of the responder."""
-    basic = der.sequence(data, answer.algorithm, der.bit_string(signature), der.explicit(0, der.sequence(answer.certificate)))
+    basic = der.sequence(data, answer.algorithm, der.bit_string(signature), answer.certificates)
     return der.sequence(der.enumerated(_OK), der.explicit(0, der.sequence(_BASIC, der.octet_string(basic))))
 
 

@@ -1,9 +1,7 @@
 """The OCSP responder: a signer of its own for every CA, and answers that are remembered until something changes (RFC 6960, RFC 5019)."""
 
-from base64 import b64decode
-from binascii import Error
+from binascii import a2b_base64
 from collections import defaultdict
-from email.utils import formatdate
 from hashlib import sha1
 
 import msgspec
@@ -31,6 +29,8 @@ LIFE = 12 * 3600 * SECOND
 """From thisUpdate to nextUpdate."""
 REMEMBERED = LIFE // 2
 """How long one answer is given to all who ask the same, so that nobody gets one that ends soon."""
+_CACHED = (("Cache-Control", f"public, no-transform, must-revalidate, max-age={(LIFE - REMEMBERED) // SECOND}"),)
+"""For answers that many get: none of them ends before this is over. It stands above Expires (RFC 9111 s5.3), which is left out."""
 MOST = 20_000
 """Answers that are remembered: 20 MB."""
 
@@ -67,6 +67,7 @@ class _Issuing(msgspec.Struct, frozen=True):
     hashes: dict[str, tuple[bytes, bytes]]
     delegated: Delegated
     key_hash: bytes
+    certificates: bytes
 
 
 class Responder:
@@ -84,7 +85,7 @@ class Responder:
     def serve(self, ca_id: str, signing: Signing, delegated: Delegated) -> None:
         """Answer for a CA from now on with that signer. Answers of the one before stay good as long as they say."""
         hashes = dict(ocsp.issuer_hashes(signing.subject, public_bits(signing.certificate)))
-        self._issuing[ca_id] = _Issuing(hashes, delegated, delegated.key_hash)
+        self._issuing[ca_id] = _Issuing(hashes, delegated, delegated.key_hash, ocsp.certificates(delegated.der))
 
     async def post(self, call: Call, ca_id: str) -> Reply:
         """RFC 6960 appendix A.1: the request is the body."""
@@ -93,12 +94,11 @@ class Responder:
     async def get(self, ca_id: str, path: str) -> Reply:
         """RFC 6960 appendix A.1: the request is in the path, in base64; the answer may be kept by caches (RFC 5019 s6)."""
         try:
-            data = b64decode(path, validate=True)
-        except (Error, ValueError):
+            data = a2b_base64(path, strict_mode=True)
+        except ValueError:
             data = b""
         body = await self.answer(ca_id, data)
-        found = self._remembered.get((ca_id, data))
-        headers = _caching(found) if found is not None else ()
+        headers = _CACHED if (ca_id, data) in self._remembered else ()
         return Reply(body=body, content_type=RESPONSE, headers=headers)
 
     async def answer(self, ca_id: str, data: bytes) -> bytes:
@@ -128,7 +128,7 @@ class Responder:
         answer = Answer(
             key_hash=issuing.key_hash,
             algorithm=delegated.algorithm,
-            certificate=delegated.der,
+            certificates=issuing.certificates,
             statuses=tuple(found),
             produced_at=since,
             next_update=since + LIFE,
@@ -138,7 +138,7 @@ class Responder:
         signature = await delegated.signer.sign(body, hash_alg=HASHES[delegated.algorithm])
         whole = ocsp.whole(body, answer, signature)
         # Something may have been revoked while it was signed, and one that is unknown now may be issued next.
-        if before == self._changes and found[0].known and ocsp.is_plain(data, asked):
+        if asked.nonce is None and before == self._changes and found[0].known and ocsp.is_plain(data, asked):
             self._remember((ca_id, data), _Remembered(whole, since, told(ca_id, found[0].id.serial.lstrip(b"\0").hex())))
         return whole
 
@@ -181,12 +181,3 @@ def _status(tx: Tx, ca_id: str, asked: CertId) -> Status:
         return Status(asked)
     since = row.revoked_at or row.created_at
     return Status(asked, revoked_at=since - since % SECOND, reason=row.reason)
-
-
-def _caching(found: _Remembered) -> tuple[tuple[str, str], ...]:
-    seconds = (LIFE - REMEMBERED) // SECOND
-    return (
-        ("Cache-Control", f"public, no-transform, must-revalidate, max-age={seconds}"),
-        ("Last-Modified", formatdate(found.since // SECOND, usegmt=True)),
-        ("Expires", formatdate((found.since + LIFE) // SECOND, usegmt=True)),
-    )

@@ -54,14 +54,14 @@ class StatusService:
     def routes(self) -> list[Route]:
         """Without an id the default CA is meant."""
         return [
-            Route(method, f"/ca/{of}{path}", handler, style="acme", content_types=kinds, cors=True, summary=f"{summary} of {whose}.")
+            Route(method, f"/ca/{of}{path}", handler, style="acme", content_types=kinds, cors=not kinds, summary=f"{summary} of {whose}.")
             for method, path, handler, kinds, summary in (
                 ("GET", "cert", self.certificate, (), "The certificate, in DER,"),
                 ("GET", "crl", self.list, (), "The first revocation list"),
                 ("GET", "crl/{shard}", self.list, (), "Another revocation list"),
                 ("GET", "root.crl", self.root_list, (), "The revocation list of the root"),
                 ("POST", "ocsp", self.ocsp, (REQUEST,), "The status (OCSP) of certificates"),
-                ("GET", "ocsp/{request**}", self.ocsp_by_path, (), "The status (OCSP) of certificates, asked in base64,"),
+                ("GET", "ocsp/{request**}", self.ocsp_by_path, (REQUEST,), "The status (OCSP) of certificates, asked in base64,"),
             )
             for of, whose in (("", "the default CA"), ("{ca_id}/", "a CA"))
         ]
