@@ -15,6 +15,7 @@ from greatseal.api.keys import Signer
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.authority import Made, find_root, key_of, made_days, subject_for
 from greatseal_ca.chains import check_chain, constraint_problems, spki_of
@@ -186,6 +187,8 @@ class Ceremonies:
             before = await self._host.db.read(generations, ca.id, ISSUING)
             if not before or (signer := await key_of(self._host, ca.id, ISSUING, before[0].kid)) is None:
                 raise _wrong(ca.id, "it has no key here; leave --same-key out")
+            if blocked := await self._host.blocked_keys.find(spki_sha256(signer.public_key)):
+                raise _wrong(ca.id, f"its key is blocked ({blocked.reason}); leave --same-key out")
             return signer
         ring = self._host.keys.ring(f"ca:{ca.id}:{ISSUING}")
         used = {one.kid for one in await self._host.db.read(generations, ca.id, ISSUING)}

@@ -28,7 +28,7 @@ class CaCertificates:
             for name, handler, summary, form in (
                 ("root.pem", self._root, "root certificate", "PEM"),
                 ("chain.pem", self._chain, "issuing certificate and those above it", "PEM"),
-                ("cert.cer", self._issuing, "issuing certificate", "DER"),
+                ("cert", self._issuing, "issuing certificate", "DER"),
                 ("cross-certs", self._cross, "cross-certificates", "PEM"),
             )
             for of, whose in (("", "the default CA"), ("{ca_id}/", "a CA"))
