@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import aiohttp
 import pytest
@@ -14,7 +15,8 @@ from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509 import ocsp
 from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 from sqlalchemy import select
@@ -31,6 +33,9 @@ from greatseal_ca.commands import ca as commands
 
 SUBORDINATES = select(tables.certificate).where(tables.certificate.c.issue_as == "root")
 RENEWED = select(audit.c.detail).where(audit.c.event_type == "ca.renewed")
+PUBLIC = {"base_url": "https://ca.example.com"}
+"""URLs with the host localhost are none, says pkilint."""
+KEYS = select(key.c.purpose).where(key.c.purpose.not_like("%:ocsp"))
 
 
 class Place:
@@ -144,7 +149,7 @@ async def test_a_root_that_stays_elsewhere_signs_what_the_service_asks_for(place
         leaf, above = loaded(await place.issue(service))
         leaf.verify_directly_issued_by(issuing)
         assert above == issuing
-        assert [row.purpose for row in await rows(service, select(key.c.purpose))] == ["ca:default:issuing"]
+        assert [row.purpose for row in await rows(service, KEYS)] == ["ca:default:issuing"]
         assert (place.folder / "ca/default/root.pem").read_bytes() == pem(elsewhere.root)
         assert len(await rows(service, RENEWED)) == 1
     assert await place.run("export", "--root") == pem(elsewhere.root).decode()
@@ -203,7 +208,8 @@ async def test_without_a_request_nothing_is_imported_and_one_can_be_given_up(pla
 # ---- The next issuing certificate
 
 
-async def test_a_new_issuing_certificate_signs_beside_the_old_one(place, pkilint):
+async def test_a_new_issuing_certificate_signs_beside_the_old_one(tmp_path, database_url, make_csr, pkilint):
+    place = Place(tmp_path, database_url, make_csr, server=PUBLIC)
     async with place.serve() as service:
         before = await place.issue(service)
         issuance = service.kernel.service(ISSUANCE)
@@ -292,8 +298,84 @@ async def test_a_renewal_that_was_killed_is_finished_by_the_next(place, point):
         assert row.status == "issued"
         assert {row.serial} >= {serial for serial, _ in recorded}
         assert (await place.issue(service, "c.example.com")).chain[0] == bytes(row.der)
-        assert len(await rows(service, select(key.c.kid))) == 3
+        assert len(await rows(service, KEYS)) == 3
         assert await rows(service, select(tables.request)) == []
+
+
+# ---- Status of what both keys signed
+
+
+async def fetch(service: Service, path: str, body: bytes | None = None) -> bytes:
+    kind = {"Content-Type": "application/ocsp-request"}
+    async with aiohttp.ClientSession() as session:
+        asked = session.get(service.url + path) if body is None else session.post(service.url + path, data=body, headers=kind)
+        async with asked as reply:
+            assert reply.status == 200, path
+            return await reply.read()
+
+
+async def told(service: Service, leaf: x509.Certificate, issuing: x509.Certificate) -> tuple[ocsp.OCSPCertStatus, x509.Certificate]:
+    """What OCSP says of a certificate, and who signed that."""
+    key = issuing.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    hashed = (sha256(issuing.subject.public_bytes()).digest(), sha256(key).digest())
+    request = ocsp.OCSPRequestBuilder().add_certificate_by_hash(*hashed, leaf.serial_number, hashes.SHA256()).build()
+    answer = ocsp.load_der_ocsp_response(await fetch(service, "/ca/ocsp", request.public_bytes(Encoding.DER)))
+    (responder,) = answer.certificates
+    responder.public_key().verify(answer.signature, answer.tbs_response_bytes, ec.ECDSA(answer.signature_hash_algorithm))
+    return answer.certificate_status, responder
+
+
+async def test_the_key_that_signed_a_certificate_tells_of_it(place):
+    async with place.serve() as service:
+        before = await place.issue(service)
+    await place.run("renew")
+
+    async with place.serve() as service:
+        after = await place.issue(service)
+        issuance = service.kernel.service(ISSUANCE)
+        revoked = await service.kernel.store.write(lambda tx: issuance.revoke(tx, before.id, 4, by="alice"))
+        await issuance.publish([revoked])
+        (old, old_ca), (new, new_ca) = loaded(before), loaded(after)
+        first, second = [x509.load_der_x509_crl(await fetch(service, path)) for path in ("/ca/crl", "/ca/crl/2")]
+        assert first.is_signature_valid(old_ca.public_key())
+        assert second.is_signature_valid(new_ca.public_key())
+        assert [one.serial_number for one in first] == [old.serial_number]
+        assert list(second) == []
+        for leaf, path in ((old, "/ca/crl"), (new, "/ca/crl/2")):
+            (point,) = leaf.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
+            assert point.full_name[0].value == service.url + path
+        for leaf, issuing, path in ((old, old_ca, "/ca/cert"), (new, new_ca, "/ca/cert/2")):
+            access = leaf.extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
+            assert access[1].access_location.value == service.url + path
+            assert await fetch(service, path) == issuing.public_bytes(Encoding.DER)
+        for leaf, issuing, status in (
+            (old, old_ca, ocsp.OCSPCertStatus.REVOKED),
+            (new, new_ca, ocsp.OCSPCertStatus.GOOD),
+            (new, old_ca, ocsp.OCSPCertStatus.UNKNOWN),
+        ):
+            found, responder = await told(service, leaf, issuing)
+            assert found is status
+            responder.verify_directly_issued_by(issuing)
+        await parts(service).lists.tidy()  # the key of before gets no more certificates
+        assert {(await place.issue(service, f"{n}.example.com")).crl_shard for n in range(3)} == {2}
+
+
+async def test_the_root_tells_of_an_issuing_certificate_that_it_took_back(place):
+    async with place.serve():
+        pass
+    await place.run("renew")
+    async with place.serve() as service:
+        taken = loaded(await place.issue(service))[1]
+    await place.run("renew")
+    await place.run("revoke", f"{taken.serial_number:x}", "--issued-as", "root", "--reason", "cessationOfOperation")
+
+    async with place.serve() as service:
+        root = x509.load_der_x509_certificate(parts(service).authorities.issuing["default"].chain[-1])
+        listed = x509.load_der_x509_crl(await fetch(service, "/ca/root.crl"))
+        assert listed.is_signature_valid(root.public_key())
+        assert [one.serial_number for one in listed] == [taken.serial_number]
+        (point,) = taken.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
+        assert point.full_name[0].value == f"{service.url}/ca/root.crl"
 
 
 # ---- Disaster
@@ -353,14 +435,14 @@ CAS = [{"id": "one", "is_default": True, "key_type": "ec:P-384"}, {"id": "two"}]
 
 
 async def cross_certs(service: Service, path: str) -> list[x509.Certificate]:
-    async with aiohttp.ClientSession() as session, session.get(service.url + path) as reply:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{service.addresses['main']}{path}") as reply:
         assert reply.status == 200
         body = await reply.read()
         return x509.load_pem_x509_certificates(body) if body else []
 
 
 async def test_who_trusts_one_root_verifies_what_another_ca_issued(tmp_path, database_url, make_csr, pkilint):
-    place = Place(tmp_path, database_url, make_csr, ca=CAS)
+    place = Place(tmp_path, database_url, make_csr, ca=CAS, server=PUBLIC)
     async with place.serve() as service:
         leaf, issuing = loaded(await place.issue(service, ca_id="two"))
         assert await cross_certs(service, "/ca/cross-certs") == []

@@ -213,7 +213,7 @@ async def test_pkilint_finds_no_error_under_any_profile_for_any_key(open_desk, m
 @pytest.mark.parametrize("key_type", ["ec:P-256", "ec:P-384", "rsa:2048"])
 @pytest.mark.parametrize("ca_key", ["ec:P-384", "rsa:3072"])
 async def test_pkilint_finds_no_error_where_the_policy_of_the_forum_is_claimed(open_desk, make_csr, pkilint, key_type, ca_key):
-    urls = {"crl_url": "http://crl.example.com/ca.crl", "ocsp_url": "http://ocsp.example.com/"}
+    urls = {name: f"http://status.example.com/{name}" for name in ("crl_url", "ocsp_url", "issuer_url")}
     profile = {"policies": [DV], "key_types": ["rsa", "ec:P-256", "ec:P-384", "ec:P-521"], "validity_days": 90, "subject": "none"}
     desk = await open_desk(ca={"key_type": ca_key, **urls}, profiles={"public": profile}, server=PUBLIC)
     certificate = await desk.certify("a.example.com", "b.example.com", csr=csr_with(make_csr, key_type, "a.example.com", "b.example.com"))

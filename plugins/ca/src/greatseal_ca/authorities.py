@@ -26,6 +26,7 @@ class Issuing:
 
     def __init__(self, authority: Authority, ca: CaSettings) -> None:
         self.ca_id = authority.ca_id
+        self.number = authority.number
         self.signer = authority.signer
         self.certificate = authority.certificate
         self.chain = authority.chain
@@ -86,6 +87,13 @@ class Authorities:
     def of_key(self, ca_id: str, kid: str) -> Issuing | None:
         """The issuing certificate of a key of the CA, the newest where it has several; None for a key that is not here."""
         return next((one for one in self.generations.get(ca_id, ()) if one.signer.info.kid == kid), None)
+
+    def by_key(self, ca_id: str) -> list[Issuing]:
+        """The newest issuing certificate of each key of the CA, the one that signs now first."""
+        newest: dict[str, Issuing] = {}
+        for one in self.generations[ca_id]:
+            newest.setdefault(one.signer.info.kid, one)
+        return list(newest.values())
 
     def look(self, host: Host) -> tuple[list[str], dict[str, int]]:
         """What :meth:`open` would refuse of the settings and the files that they name, and how many days each CA lives as a whole."""

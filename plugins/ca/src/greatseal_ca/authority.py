@@ -35,12 +35,14 @@ RESTORE = "restore the database and the cluster key"
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
-    """A CA that can sign. ``chain`` begins with its own certificate and ends with the root's."""
+    """A CA that can sign. ``chain`` begins with its own certificate and ends with the root's; ``number`` is the first generation of its
+    key, 1 for a CA of files."""
 
     ca_id: str
     signer: Signer
     certificate: x509.Certificate
     chain: tuple[bytes, ...]
+    number: int = FIRST
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +68,11 @@ async def open_sealed(host: Host, ca: CaSettings) -> list[Authority]:
         await _open(host, ca, "issuing", await open_root(host, ca))
         found = await host.db.read(generations, ca.id, "issuing")
     root = await find_root(host, ca)
-    newest = await _authority(host, ca, found[0], root)
+    firsts = {one.kid: one.number for one in found}  # newest first, so that the first of each key stays
+    newest, *former = [await _authority(host, ca, one, root, firsts[one.kid]) for one in found]
     if newest is None:
         raise StartProblem(f"[ca] {ca.id}: the key {found[0].kid} of the issuing certificate is gone; {RESTORE}")
-    return [newest, *filter(None, [await _authority(host, ca, one, root) for one in found[1:]])]
+    return [newest, *filter(None, former)]
 
 
 async def open_root(host: Host, ca: CaSettings) -> Made:
@@ -136,7 +139,7 @@ def made_days(ca: CaSettings) -> int:
     return ca.ca_validity_years * 365
 
 
-async def _authority(host: Host, ca: CaSettings, one: Generation, root: Made | None) -> Authority | None:
+async def _authority(host: Host, ca: CaSettings, one: Generation, root: Made | None, number: int) -> Authority | None:
     """A generation that can sign; None, with a line in the log, for one whose key or root is gone."""
     signer = await key_of(host, ca.id, "issuing", one.kid)
     above = one.above or ((root.der,) if root else ())
@@ -144,7 +147,7 @@ async def _authority(host: Host, ca: CaSettings, one: Generation, root: Made | N
         host.log.warning("the key of an issuing certificate is gone", ca=ca.id, generation=one.number, kid=one.kid)
         return None
     certificate = x509.load_der_x509_certificate(one.der)
-    return Authority(ca_id=ca.id, signer=signer, certificate=certificate, chain=(one.der, *above))
+    return Authority(ca_id=ca.id, signer=signer, certificate=certificate, chain=(one.der, *above), number=number)
 
 
 async def _open(host: Host, ca: CaSettings, role: str, issuer: Made | None) -> Made:

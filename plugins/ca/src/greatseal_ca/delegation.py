@@ -53,7 +53,7 @@ class Delegation:
 
     async def signer(self, ca_id: str, signing: Signing) -> Delegated:
         """The one of now, made if there is none that lives long enough. A start that was killed in between goes on where it was."""
-        ring = self._host.keys.ring(f"ca:{ca_id}:ocsp")
+        ring = self._host.keys.ring(f"ca:{ca_id}:{signing.signer.info.kid}:ocsp")
         for row in await self._host.db.read(_of_ca, ca_id, signing.signer.info.kid):
             key = next((one for one in ring.all() if one.info.kid == row.kid), None)
             if key is not None and self._lives(row):

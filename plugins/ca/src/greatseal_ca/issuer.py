@@ -42,7 +42,7 @@ class X509Issuer(Issuer):
             issuer=issuing.subject,
             algorithm=issuing.algorithm,
             serial=self.draw_serial(),
-            extensions=(issuing.key_identifier, *self._pointers.extensions(request.ca_id, request.profile.id, shard)),
+            extensions=(issuing.key_identifier, *self._pointers.extensions(request.ca_id, request.profile.id, shard, issuing.number)),
             crl_shard=shard,
         )
 

@@ -161,12 +161,20 @@ class Lists:
             self._signing[ca_id] = signing
             self._bases[ca_id] = await self._host.db.write(_keep_bases, ca_id, self._pointers.bases(ca_id))
             for shard in await self._host.db.write(self._shards.open, ca_id, signing.signer.info.kid):
-                self._listings[ca_id, shard] = self._listing(ca_id, shard)
+                self._listings[ca_id, shard] = self._listing(ca_id, shard, signing)
         else:
             self._host.log.warning("the CA certificate does not allow revocation lists (keyUsage cRLSign); OCSP alone tells", ca=ca_id)
             self._pointers.silent.add(ca_id)
         for listing in [one for (of, _), one in self._listings.items() if of == ca_id]:
             await self._try(listing)
+
+    async def keep(self, ca_id: str, signing: Signing) -> None:
+        """The lists of a key that signed before: they are made as long as the key is here, and no certificate is added to them."""
+        if signing.may_sign_lists:
+            self._bases.setdefault(ca_id, [])
+            for shard in await self._host.db.read(self._shards.of_key, ca_id, signing.signer.info.kid):
+                self._listings[ca_id, shard] = listing = self._listing(ca_id, shard, signing)
+                await self._try(listing)
 
     async def publish(self, revoked: Sequence[Certificate]) -> None:
         """See :meth:`greatseal.api.issuance.Issuance.publish`."""
@@ -208,7 +216,7 @@ class Lists:
         """The job: expired certificates make room, entries that were told long enough and old digests leave."""
         passed = self._host.clock.passed()
         for (ca_id, shard), listing in list(self._listings.items()):
-            if shard != OF_ROOT:
+            if shard != OF_ROOT and listing.signing is self._signing.get(ca_id):
                 self._shards.recounted(ca_id, shard, await self._host.db.write(self._shards.recount, ca_id, shard, passed))
             while await self._host.db.write(_drop_old, ca_id, shard, passed - KEPT):
                 pass
@@ -262,15 +270,15 @@ class Lists:
         """What expired before this was on a list that was made afterwards (RFC 5280 s3.3), whatever the clock did."""
         return min(listing.served.this_update, self._host.clock.passed()) if listing.served else 0
 
-    def _listing(self, ca_id: str, shard: int) -> Listing:
+    def _listing(self, ca_id: str, shard: int, signing: Signing) -> Listing:
         bases = self._bases[ca_id] or [self._pointers.of(ca_id, "crl")]
         scope = scope_of([self._pointers.list_url(base, shard) for base in bases], users=True)
-        return Listing(ca_id, shard, self._signing[ca_id], scope)
+        return Listing(ca_id, shard, signing, scope)
 
     def _opened(self, id: str) -> None:
         ca_id, _, shard = id.rpartition("/")
         if ca_id in self._signing:
-            self._listings.setdefault((ca_id, int(shard)), self._listing(ca_id, int(shard)))
+            self._listings.setdefault((ca_id, int(shard)), self._listing(ca_id, int(shard), self._signing[ca_id]))
 
     def _add_root(self, tx: Tx, ca_id: str, kid: str) -> None:
         self._shards.add(tx, ca_id, OF_ROOT, kid, used=0)

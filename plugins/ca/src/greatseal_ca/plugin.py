@@ -135,7 +135,7 @@ class Plugin:
     @hookimpl
     def issuers(self, host: Host) -> Sequence[Issuer]:
         parts = self.parts(host)
-        return [X509Issuer(parts.authorities, parts.pointers, parts.shards), RootIssuer(parts.authorities, parts.cas)]
+        return [X509Issuer(parts.authorities, parts.pointers, parts.shards), RootIssuer(parts.authorities, parts.cas, parts.pointers)]
 
     @hookimpl
     def statistics(self, host: Host) -> Sequence[Statistic]:

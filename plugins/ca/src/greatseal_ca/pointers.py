@@ -9,7 +9,7 @@ from greatseal_ca.build import Extensions, extension
 from greatseal_ca.settings import CaSettings, ProfileSettings
 
 FIRST = 1
-"""The list that has the plain URL; that of the others ends in their number."""
+"""The list, and the issuing certificate, that has the plain URL; that of the others ends in their number."""
 
 
 class Pointers:
@@ -20,7 +20,7 @@ class Pointers:
         self._default_id = default_id
         self._cas = cas
         self._profiles = profiles
-        self._made: dict[tuple[str, str, int | None], Extensions] = {}
+        self._made: dict[tuple[str, str, int | None, int], Extensions] = {}
         self.silent: set[str] = set()
         """CAs that may not sign lists: no certificate names one of theirs."""
 
@@ -34,25 +34,31 @@ class Pointers:
         return [base for base in dict.fromkeys(self._crl(ca_id, id) for id in ids) if base]
 
     def list_url(self, base: str, shard: int) -> str:
-        """Where a list is: the first at the base itself, the others below it."""
+        """Where a list or an issuing certificate is: the first at the base itself, the others below it."""
         return base if shard == FIRST else f"{base.rstrip('/')}/{shard}"
 
-    def extensions(self, ca_id: str, profile_id: str, shard: int | None) -> Extensions:
-        """What a certificate of that profile says, whose revocation is told on the list ``shard``."""
-        key = (ca_id, profile_id, shard)
+    def extensions(self, ca_id: str, profile_id: str, shard: int | None, number: int) -> Extensions:
+        """What a certificate of that profile says, whose revocation is told on the list ``shard``, under the issuing certificate whose key
+        has that number."""
+        key = (ca_id, profile_id, shard, number)
         if key not in self._made:
             self._made[key] = tuple(self._extensions(*key))
         return self._made[key]
 
-    def _extensions(self, ca_id: str, profile_id: str, shard: int | None) -> list[x509.Extension[x509.ExtensionType]]:
-        access = [(AuthorityInformationAccessOID.CA_ISSUERS, self.of(ca_id, "cert"))]
+    def of_root(self, ca_id: str) -> Extensions:
+        """What a certificate says that the root of the CA signed: where the list of the root is, unless the CA wants no lists."""
+        return () if self._cas[ca_id].crl_url == "" else (_list_at(self.of(ca_id, "root.crl")),)
+
+    def _extensions(self, ca_id: str, profile_id: str, shard: int | None, number: int) -> list[x509.Extension[x509.ExtensionType]]:
+        own = self._cas[ca_id].issuer_url
+        issuer = self.of(ca_id, "cert") if own is None else own
+        access = [(AuthorityInformationAccessOID.CA_ISSUERS, self.list_url(issuer, number))] if issuer else []
         if ocsp := self._ocsp(ca_id, profile_id):
             access.insert(0, (AuthorityInformationAccessOID.OCSP, ocsp))
         described = [x509.AccessDescription(kind, x509.UniformResourceIdentifier(url)) for kind, url in access]
-        found: list[x509.Extension[x509.ExtensionType]] = [extension(x509.AuthorityInformationAccess(described))]
+        found: list[x509.Extension[x509.ExtensionType]] = [extension(x509.AuthorityInformationAccess(described))] if described else []
         if shard is not None and ca_id not in self.silent and (base := self._crl(ca_id, profile_id)):
-            name = x509.UniformResourceIdentifier(self.list_url(base, shard))
-            found.append(extension(x509.CRLDistributionPoints([x509.DistributionPoint([name], None, None, None)])))
+            found.append(_list_at(self.list_url(base, shard)))
         return found
 
     def _crl(self, ca_id: str, profile_id: str) -> str:
@@ -62,3 +68,7 @@ class Pointers:
     def _ocsp(self, ca_id: str, profile_id: str) -> str:
         own, ca = self._profiles.get(profile_id, ProfileSettings()).ocsp_url, self._cas[ca_id].ocsp_url
         return next((url for url in (own, ca) if url is not None), self.of(ca_id, "ocsp"))
+
+
+def _list_at(url: str) -> x509.Extension[x509.ExtensionType]:
+    return extension(x509.CRLDistributionPoints([x509.DistributionPoint([x509.UniformResourceIdentifier(url)], None, None, None)]))

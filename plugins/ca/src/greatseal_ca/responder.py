@@ -34,7 +34,7 @@ _CACHED = (("Cache-Control", f"public, no-transform, must-revalidate, max-age={(
 MOST = 20_000
 """Answers that are remembered: 20 MB."""
 
-_STATUS = select(certificate.c.status, certificate.c.revoked_at, certificate.c.created_at, certificate.c.reason).where(
+_STATUS = select(certificate.c.status, certificate.c.kid, certificate.c.revoked_at, certificate.c.created_at, certificate.c.reason).where(
     certificate.c.serial == param("serial"), certificate.c.ca_id == param("ca_id"), certificate.c.issue_as == X509
 )
 
@@ -64,6 +64,7 @@ class _Remembered(msgspec.Struct, frozen=True):
 class _Issuing(msgspec.Struct, frozen=True):
     """A CA as requests name it, and who answers for it."""
 
+    kid: str
     hashes: dict[str, tuple[bytes, bytes]]
     delegated: Delegated
     key_hash: bytes
@@ -76,7 +77,7 @@ class Responder:
     def __init__(self, host: Host, *, most: int = MOST) -> None:
         self._host = host
         self._most = most
-        self._issuing: dict[str, _Issuing] = {}
+        self._issuing: defaultdict[str, dict[str, _Issuing]] = defaultdict(dict)
         self._remembered: dict[tuple[str, bytes], _Remembered] = {}
         self._naming: defaultdict[str, set[tuple[str, bytes]]] = defaultdict(set)
         self._changes = 0
@@ -85,7 +86,8 @@ class Responder:
     def serve(self, ca_id: str, signing: Signing, delegated: Delegated) -> None:
         """Answer for a CA from now on with that signer. Answers of the one before stay good as long as they say."""
         hashes = dict(ocsp.issuer_hashes(signing.subject, public_bits(signing.certificate)))
-        self._issuing[ca_id] = _Issuing(hashes, delegated, delegated.key_hash, ocsp.certificates(delegated.der))
+        kid, certificates = signing.signer.info.kid, ocsp.certificates(delegated.der)
+        self._issuing[ca_id][kid] = _Issuing(kid, hashes, delegated, delegated.key_hash, certificates)
 
     async def post(self, call: Call, ca_id: str) -> Reply:
         """RFC 6960 appendix A.1: the request is the body."""
@@ -106,14 +108,14 @@ class Responder:
         found = self._remembered.get((ca_id, data))
         if found is not None and 0 <= self._host.clock.now() - found.since < REMEMBERED:
             return found.body
-        issuing = self._issuing.get(ca_id)
-        if issuing is None:
+        if not (keys := self._issuing.get(ca_id)):
             raise NotFound("there is no such CA")
         try:
             asked = ocsp.parse(data)
         except Malformed:
             return ocsp.error(ocsp.MALFORMED)
-        if not all(_is_of(issuing, one) for one in asked.certificates):
+        issuing = next((one for one in keys.values() if all(_is_of(one, asked_for) for asked_for in asked.certificates)), None)
+        if issuing is None:
             return ocsp.error(ocsp.UNAUTHORIZED)
         try:
             return await self._made(ca_id, issuing, asked, data)
@@ -122,7 +124,7 @@ class Responder:
 
     async def _made(self, ca_id: str, issuing: _Issuing, asked: Asked, data: bytes) -> bytes:
         before, now = self._changes, self._host.clock.now()
-        found = [await self._host.db.read(_status, ca_id, one) for one in asked.certificates]
+        found = [await self._host.db.read(_status, ca_id, issuing.kid, one) for one in asked.certificates]
         since = now - now % SECOND
         delegated = issuing.delegated
         answer = Answer(
@@ -172,10 +174,10 @@ def _is_of(issuing: _Issuing, asked: CertId) -> bool:
     return issuing.hashes.get(asked.hash_name) == (asked.name_hash, asked.key_hash)
 
 
-def _status(tx: Tx, ca_id: str, asked: CertId) -> Status:
+def _status(tx: Tx, ca_id: str, kid: str, asked: CertId) -> Status:
     """What the inventory says: a certificate that may exist, though nobody knows it, counts as revoked."""
     row = tx.one(_STATUS, serial=asked.serial.lstrip(b"\0").hex(), ca_id=ca_id) if asked.serial[0] < 0x80 else None
-    if row is None or row.status == "signing":
+    if row is None or row.kid != kid or row.status == "signing":
         return Status(asked, known=False)
     if row.status == "issued":
         return Status(asked)

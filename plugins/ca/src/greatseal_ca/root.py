@@ -13,6 +13,8 @@ from greatseal_ca.authorities import Authorities
 from greatseal_ca.authority import Made
 from greatseal_ca.build import authority_key_identifier, draw_serial, extension, subject_of
 from greatseal_ca.issuer import MEDIA_TYPE
+from greatseal_ca.lists import OF_ROOT
+from greatseal_ca.pointers import Pointers
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import moment_of
 
@@ -26,9 +28,10 @@ class RootIssuer(Issuer):
     issue_as = ROOT
     signs_cas = True
 
-    def __init__(self, authorities: Authorities, settings: Mapping[str, CaSettings]) -> None:
+    def __init__(self, authorities: Authorities, settings: Mapping[str, CaSettings], pointers: Pointers) -> None:
         self._authorities = authorities
         self._settings = settings
+        self._pointers = pointers
 
     def bounds(self, ca_id: str) -> Bounds:
         certificate = self._root(ca_id).certificate
@@ -43,7 +46,8 @@ class RootIssuer(Issuer):
             issuer=subject_of(root.certificate),
             algorithm=signature_algorithm(root.signer.info.algorithm, self._settings[request.ca_id].hash_alg),
             serial=draw_serial(),
-            extensions=(extension(authority_key_identifier(root.certificate)),),
+            extensions=(extension(authority_key_identifier(root.certificate)), *self._pointers.of_root(request.ca_id)),
+            crl_shard=OF_ROOT,
         )
 
     async def issue(self, prepared: Prepared) -> Issued:

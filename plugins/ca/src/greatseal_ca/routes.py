@@ -15,7 +15,7 @@ from greatseal_ca.issuer import MEDIA_TYPE
 
 
 class CaCertificates:
-    """Root, chain and cross-certificates of each CA in PEM, and its issuing certificate in DER."""
+    """Root, chain and cross-certificates of each CA in PEM."""
 
     def __init__(self, host: Host, authorities: Authorities) -> None:
         self._host = host
@@ -24,12 +24,11 @@ class CaCertificates:
     def routes(self) -> list[Route]:
         """Without an id the default CA is meant."""
         return [
-            Route("GET", f"/ca/{of}{name}", handler, style="acme", cors=True, summary=f"The {summary} of {whose}, in {form}.")
-            for name, handler, summary, form in (
-                ("root.pem", self._root, "root certificate", "PEM"),
-                ("chain.pem", self._chain, "issuing certificate and those above it", "PEM"),
-                ("cert", self._issuing, "issuing certificate", "DER"),
-                ("cross-certs", self._cross, "cross-certificates", "PEM"),
+            Route("GET", f"/ca/{of}{name}", handler, style="acme", cors=True, summary=f"The {summary} of {whose}, in PEM.")
+            for name, handler, summary in (
+                ("root.pem", self._root, "root certificate"),
+                ("chain.pem", self._chain, "issuing certificate and those above it"),
+                ("cross-certs", self._cross, "cross-certificates"),
             )
             for of, whose in (("", "the default CA"), ("{ca_id}/", "a CA"))
         ]
@@ -39,9 +38,6 @@ class CaCertificates:
 
     async def _chain(self, call: Call) -> Reply:
         return Reply.text(as_pem(self._ca(call).chain), content_type=MEDIA_TYPE)
-
-    async def _issuing(self, call: Call) -> Reply:
-        return Reply(body=self._ca(call).chain[0], content_type="application/pkix-cert")
 
     async def _cross(self, call: Call) -> Reply:
         """Those that the root of the CA signed, and those that other roots of this service signed for its keys."""

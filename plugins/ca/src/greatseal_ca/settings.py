@@ -107,6 +107,9 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
     ocsp_url: Url | None = None
     """Where relying parties ask for the status of a certificate; `<base_url>/ca/ocsp` when left out. An empty text leaves it out of
     certificates."""
+    issuer_url: ListUrl | None = None
+    """Where relying parties find the issuing certificate, in DER; `<base_url>/ca/cert` when left out. That of the next key is below it:
+    `<issuer_url>/2`. An empty text leaves it out of certificates. Browsers want `http:` in certificates."""
     crl_next_update_secs: Annotated[int, msgspec.Meta(ge=600, le=31_536_000)] = 86_400
     """How long a revocation list is good; a new one is there when half of this is over, and with each revocation."""
     enforce_validity_cap: bool = False

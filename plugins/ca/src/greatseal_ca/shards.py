@@ -45,6 +45,10 @@ class Shards:
         self._room[ca_id], self._last[ca_id] = of_key, last
         return list(of_key)
 
+    def of_key(self, tx: Tx, ca_id: str, kid: str) -> list[int]:
+        """The lists that a key signed, which may be one that signs no certificates any more."""
+        return [row.shard for row in tx.all(_OF_CA, ca_id=ca_id) if row.kid == kid and row.shard >= FIRST]
+
     def choose(self, ca_id: str) -> int | None:
         """A list with room, or the number of the next one; None for a CA that has none."""
         room = self._room.get(ca_id)

@@ -28,13 +28,17 @@ class StatusService:
         self._lists = lists
         self._responder = Responder(host)
         self._delegation = Delegation(host)
-        self._delegated: dict[str, Delegated] = {}
+        self._delegated: dict[tuple[str, str], Delegated] = {}
 
     async def open(self) -> None:
-        """Make what is to be served: before anybody can ask."""
-        for ca_id, issuing in self._authorities.issuing.items():
-            await self._lists.open(ca_id, signing_of(issuing), self._root(issuing))
-            await self._delegate(ca_id)
+        """Make what is to be served: before anybody can ask. A key that signed before tells of its certificates until they have expired."""
+        for ca_id in self._authorities.ids:
+            now, *former = self._authorities.by_key(ca_id)
+            await self._lists.open(ca_id, signing_of(now), self._root(now))
+            for issuing in former:
+                await self._lists.keep(ca_id, signing_of(issuing))
+            for issuing in (now, *former):
+                await self._delegate(issuing)
 
     def jobs(self) -> list[Job]:
         """In time, and behind what was not published."""
@@ -46,9 +50,11 @@ class StatusService:
 
     async def renew(self) -> None:
         """Signers of answers whose life is half over."""
-        for ca_id, delegated in list(self._delegated.items()):
-            if self._delegation.is_due(delegated):
-                await self._delegate(ca_id)
+        for ca_id in self._authorities.ids:
+            for issuing in self._authorities.by_key(ca_id):
+                delegated = self._delegated.get((ca_id, issuing.signer.info.kid))
+                if delegated and self._delegation.is_due(delegated):
+                    await self._delegate(issuing)
             await self._delegation.drop_expired(ca_id)
 
     def routes(self) -> list[Route]:
@@ -56,7 +62,8 @@ class StatusService:
         return [
             Route(method, f"/ca/{of}{path}", handler, style="acme", content_types=kinds, cors=not kinds, summary=f"{summary} of {whose}.")
             for method, path, handler, kinds, summary in (
-                ("GET", "cert", self.certificate, (), "The certificate, in DER,"),
+                ("GET", "cert", self.certificate, (), "The first certificate, in DER,"),
+                ("GET", "cert/{number}", self.certificate, (), "The certificate of another key, in DER,"),
                 ("GET", "crl", self.list, (), "The first revocation list"),
                 ("GET", "crl/{shard}", self.list, (), "Another revocation list"),
                 ("GET", "root.crl", self.root_list, (), "The revocation list of the root"),
@@ -67,8 +74,13 @@ class StatusService:
         ]
 
     async def certificate(self, call: Call) -> Reply:
-        """The issuing CA, to which certificates point (RFC 5280 s4.2.2.1)."""
-        der = self._issuing(call).certificate.public_bytes(Encoding.DER)
+        """An issuing CA, to which the certificates point that its key signed (RFC 5280 s4.2.2.1)."""
+        number = call.path.get("number", str(FIRST))
+        keys = self._authorities.by_key(self._issuing(call).ca_id)
+        found = next((one for one in keys if str(one.number) == number), None)
+        if found is None:
+            raise NotFound("this CA has no certificate of that number")
+        der = found.certificate.public_bytes(Encoding.DER)
         return Reply(body=der, content_type=CERTIFICATE, headers=(("Cache-Control", "public, max-age=3600"),))
 
     async def list(self, call: Call) -> Reply:
@@ -94,13 +106,12 @@ class StatusService:
             raise NotFound("this CA has no revocation list of that number")
         return served.answer(call, self._host.clock.now())
 
-    async def _delegate(self, ca_id: str) -> None:
-        issuing = self._authorities.issuing[ca_id]
-        signing = signing_of(issuing)
+    async def _delegate(self, issuing: Issuing) -> None:
+        ca_id, signing = issuing.ca_id, signing_of(issuing)
         if issuing.bounds.end < self._host.clock.now() + 60 * SECOND:
             return  # nothing can be signed under a CA that has ended
         try:
-            self._delegated[ca_id] = delegated = await self._delegation.signer(ca_id, signing)
+            self._delegated[ca_id, signing.signer.info.kid] = delegated = await self._delegation.signer(ca_id, signing)
         except (Unavailable, Internal) as problem:
             self._host.log.warning("no signer of OCSP answers was made", ca=ca_id, reason=problem.cause)
             return
