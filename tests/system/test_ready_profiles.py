@@ -45,7 +45,7 @@ def errors(der: bytes) -> list[str]:
     )
     results = validator.validate(loader.load_certificate(der, "certificate").root)
     found = [one.finding for result in results for one in result.finding_descriptions]
-    return [one.code for one in found if one.severity >= ValidationFindingSeverity.ERROR]
+    return [one.code for one in found if one.severity in {ValidationFindingSeverity.ERROR, ValidationFindingSeverity.FATAL}]
 
 
 def test_there_are_a_default_a_short_one_and_examples():

@@ -361,9 +361,10 @@ async def test_the_key_that_signed_a_certificate_tells_of_it(place):
 
 
 async def test_the_root_tells_of_an_issuing_certificate_that_it_took_back(place):
-    async with place.serve():
-        pass
+    async with place.serve() as service:
+        first = loaded(await place.issue(service))[1]  # of the first start, which is in no inventory until then
     await place.run("renew")
+    await place.run("revoke", f"{first.serial_number:x}", "--issued-as", "root", "--reason", "keyCompromise")
     async with place.serve() as service:
         taken = loaded(await place.issue(service))[1]
     await place.run("renew")
@@ -373,9 +374,38 @@ async def test_the_root_tells_of_an_issuing_certificate_that_it_took_back(place)
         root = x509.load_der_x509_certificate(parts(service).authorities.issuing["default"].chain[-1])
         listed = x509.load_der_x509_crl(await fetch(service, "/ca/root.crl"))
         assert listed.is_signature_valid(root.public_key())
-        assert [one.serial_number for one in listed] == [taken.serial_number]
+        assert {one.serial_number for one in listed} == {first.serial_number, taken.serial_number}
         (point,) = taken.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
         assert point.full_name[0].value == f"{service.url}/ca/root.crl"
+        found = await host_blocked(service, first)
+    assert found.reason == "keyCompromise"
+    await place.run("revoke", "41", "--issued-as", "root", wrong="CA default has no certificate of this serial")
+
+
+def host_blocked(service: Service, certificate: x509.Certificate):
+    return service.host("ca").blocked_keys.find(spki_sha256(certificate.public_key()))
+
+
+async def test_the_lists_can_be_made_while_the_service_is_stopped(tmp_path, make_csr):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", make_csr)
+    async with place.serve() as service:
+        made = await place.issue(service)
+        before = x509.load_der_x509_crl(await fetch(service, "/ca/crl"))
+    await place.run("revoke", made.serial.hex())
+    said = await place.run("crl", "--out", str(tmp_path / "lists"))
+
+    written = {path.name: x509.load_der_x509_crl(path.read_bytes()) for path in (tmp_path / "lists").iterdir()}
+    assert sorted(written) == ["default-0.crl", "default-1.crl"]
+    assert [one.serial_number for one in written["default-1.crl"]] == [int.from_bytes(made.serial)]
+    assert written["default-1.crl"].is_signature_valid(loaded(made)[1].public_key())
+    assert number_of(written["default-1.crl"]) > number_of(before)
+    assert f"{tmp_path}/lists/default-1.crl: number {number_of(written['default-1.crl'])}, good until " in said
+    (tmp_path / "file").touch()
+    await place.run("crl", "--out", str(tmp_path / "file/lists"), wrong="cannot be written")
+
+
+def number_of(crl: x509.CertificateRevocationList) -> int:
+    return crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
 
 
 # ---- Disaster

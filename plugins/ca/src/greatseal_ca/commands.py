@@ -13,11 +13,12 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.command import command
 from greatseal.host import Host
 from greatseal_ca.authority import find_root
-from greatseal_ca.generations import Asked, asked, cross_certificates, generations
+from greatseal_ca.generations import Asked, adopt, asked, cross_certificates, generations
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.plugin import Parts, Plugin
 from greatseal_ca.profiles import X509
 from greatseal_ca.revocation import REASONS
+from greatseal_ca.root import ROOT
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.start import fingerprint
 from greatseal_ca.usages import key_type_of
@@ -129,12 +130,36 @@ async def revoke(plugin: Plugin, host: Host, serial: str, ca_id: str | None, *, 
 
     def take_back(tx: Tx) -> None:
         found = parts.issuance.find(tx, id, number, issue_as)
+        if found is None and issue_as == ROOT and adopt(tx, id, number, host.handles.new_id()):
+            found = parts.issuance.find(tx, id, number, issue_as)
         if found is None:
             raise Refuse(NotFound(f"CA {id} has no certificate of this serial"))
         parts.issuance.revoke(tx, found.id, None if reason is None else REASONS[reason], by=_operator())
 
     await host.db.write(take_back)
-    click.echo(f"certificate {number.hex()} of CA {id} is revoked")
+    click.echo(f"certificate {number.hex()} of CA {id} is revoked; its revocation list says so from the next start on")
+
+
+@command(ca, "crl", feature="ca", writes=True)
+@CA
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="FOLDER", help="Where the lists go.")
+async def crl(plugin: Plugin, host: Host, ca_id: str | None, out: Path) -> None:
+    """Make the revocation lists of a CA now and write them in DER, for a place elsewhere. The service must be stopped.
+
+    The list of number N is <CA>-N.crl; 0 is that of the root, about certificates of CAs.
+    """
+    parts = plugin.parts(host)
+    id = _settings(parts, ca_id).id
+    await parts.authorities.open(host, parts.inventory)
+    await parts.status.open()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for number, served in parts.lists.served(id):
+            file = out / f"{id}-{number}.crl"
+            file.write_bytes(served.der)
+            click.echo(f"{file}: number {served.number}, good until {as_datetime(served.next_update):%Y-%m-%dT%H:%M:%SZ}")
+    except OSError as error:
+        raise StartProblem(f"{out} cannot be written: {error.strerror}") from None
 
 
 async def _shown(host: Host, settings: CaSettings) -> list[str]:

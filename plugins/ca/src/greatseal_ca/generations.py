@@ -1,8 +1,10 @@
 """The rows of CAs: issuing certificates one after the other, and the request for the next."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import msgspec
+from cryptography import x509
 from sqlalchemy import delete, func, select
 
 from greatseal.api.audit import AuditEvent
@@ -10,9 +12,14 @@ from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
+from greatseal_ca.chains import spki_of
 from greatseal_ca.inventory import keep_chain
 from greatseal_ca.tables import authority, certificate, chain, request, subordinate
+from greatseal_ca.validity import moment_of
 
+PEM_CHAIN = "application/pem-certificate-chain"
+OF_ROOT = 0
+"""The number of the revocation list of a root that is here: it tells of CA certificates."""
 FIRST = 1
 """The generation of the first certificate of a role."""
 
@@ -35,6 +42,13 @@ _CROSS = (
     .where(subordinate.c.kind == "cross", certificate.c.status == "issued", certificate.c.not_after > param("now"))
     .order_by(certificate.c.id)
 )
+_ADOPT = insert_new(
+    certificate,
+    *(certificate.c[name] for name in (
+        "id", "status", "ca_id", "issue_as", "kid", "profile", "serial", "spki_sha256", "not_before", "not_after", "created_at",
+        "issued_at", "der", "chain_id", "media_type", "crl_shard",
+    )),
+)  # fmt: skip
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +117,40 @@ def answer(tx: Tx, question: Asked, der: bytes, above: Sequence[bytes]) -> int:
     detail = f"issuing certificate of CA {question.ca_id}, generation {number}, key {question.kid}"
     tx.audit(AuditEvent(event_type="ca.renewed", service="ca", detail=detail))
     return number
+
+
+def adopt(tx: Tx, ca_id: str, serial: bytes, id: str) -> bool:
+    """Put the issuing certificate that the first start made into the inventory, where those after it are, so that it can be revoked.
+
+    False when the root here made none of that serial.
+    """
+    roots = generations(tx, ca_id, "root")
+    for one in generations(tx, ca_id, "issuing"):
+        made = x509.load_der_x509_certificate(one.der)
+        if not roots or one.above or made.serial_number != int.from_bytes(serial):
+            continue
+        tx.run(
+            _ADOPT,
+            id=id,
+            status="issued",
+            ca_id=ca_id,
+            issue_as="root",
+            kid=roots[-1].kid,
+            profile="issuing",
+            serial=serial.hex(),
+            spki_sha256=sha256(spki_of(made)).digest(),
+            not_before=moment_of(made.not_valid_before_utc),
+            not_after=moment_of(made.not_valid_after_utc),
+            created_at=one.created_at,
+            issued_at=one.created_at,
+            der=one.der,
+            chain_id=keep_chain(tx, [roots[-1].der]),
+            media_type=PEM_CHAIN,
+            crl_shard=OF_ROOT,
+        )
+        signs(tx, id, ca_id, "issuing")
+        return True
+    return False
 
 
 def signs(tx: Tx, certificate_id: str, ca_id: str, kind: str) -> None:

@@ -11,11 +11,12 @@ from greatseal.api.store import Tx
 from greatseal_ca.algorithms import HASHES
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.build import draw_serial
+from greatseal_ca.generations import PEM_CHAIN
 from greatseal_ca.pointers import Pointers
 from greatseal_ca.profiles import X509
 from greatseal_ca.shards import Shards
 
-MEDIA_TYPE = "application/pem-certificate-chain"
+MEDIA_TYPE = PEM_CHAIN
 
 
 class X509Issuer(Issuer):

@@ -22,6 +22,7 @@ from greatseal.host import Host
 from greatseal_ca.algorithms import HASHES
 from greatseal_ca.build import authority_key_identifier
 from greatseal_ca.crl import Entry, List, made, scope_of
+from greatseal_ca.generations import OF_ROOT
 from greatseal_ca.pointers import Pointers
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.shards import OPENED, Shards
@@ -29,8 +30,6 @@ from greatseal_ca.tables import crl, crl_base, crl_number, revocation
 from greatseal_ca.validity import DAY
 
 MEDIA_TYPE = "application/pkix-crl"
-OF_ROOT = 0
-"""The number of the list of a root that is here: it tells of CA certificates."""
 KEPT = 90 * DAY
 """How long the digest of a list is kept."""
 BITE = 500
@@ -187,6 +186,10 @@ class Lists:
         if listing is not None and listing.served is None:
             await self.fresh(listing)
         return None if listing is None else listing.served
+
+    def served(self, ca_id: str) -> list[tuple[int, Served]]:
+        """The lists of a CA that were made, by their numbers."""
+        return [(shard, one.served) for (of, shard), one in sorted(self._listings.items()) if of == ca_id and one.served]
 
     async def force(self, ca_id: str) -> list[int]:
         """Make all lists of a CA again; their numbers. Raises Unavailable."""

@@ -12,8 +12,8 @@ from greatseal_ca.algorithms import HASHES, signature_algorithm
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.authority import Made
 from greatseal_ca.build import authority_key_identifier, draw_serial, extension, subject_of
+from greatseal_ca.generations import OF_ROOT
 from greatseal_ca.issuer import MEDIA_TYPE
-from greatseal_ca.lists import OF_ROOT
 from greatseal_ca.pointers import Pointers
 from greatseal_ca.settings import CaSettings
 from greatseal_ca.validity import moment_of

@@ -11,7 +11,8 @@ from greatseal_ca.algorithms import signature_algorithm
 from greatseal_ca.authorities import Authorities, Issuing
 from greatseal_ca.build import subject_of
 from greatseal_ca.delegation import Delegation
-from greatseal_ca.lists import OF_ROOT, Lists, Signing
+from greatseal_ca.generations import OF_ROOT
+from greatseal_ca.lists import Lists, Signing
 from greatseal_ca.pointers import FIRST
 from greatseal_ca.responder import REQUEST, Delegated, Responder
 
