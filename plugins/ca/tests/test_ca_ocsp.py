@@ -109,18 +109,18 @@ async def test_r120_an_answer_is_remembered_until_its_certificate_is_revoked(ope
 async def test_an_answer_that_was_signed_while_the_certificate_was_revoked_is_not_remembered(desk):
     certificate = await desk.certify("a.example.com")
     served = responder(desk)
-    issuing = served._issuing["default"]
+    ((kid, issuing),) = served._issuing["default"].items()
 
     class Slow:
         info = issuing.delegated.signer.info
 
         async def sign(self, message, *, hash_alg=None):
-            served._issuing["default"] = issuing
+            served._issuing["default"][kid] = issuing
             await desk.revoke(certificate)
             return await issuing.delegated.signer.sign(message, hash_alg=hash_alg)
 
     slow = replace(issuing.delegated, signer=Slow())
-    served._issuing["default"] = replace(issuing, delegated=slow)
+    served._issuing["default"][kid] = replace(issuing, delegated=slow)
     overtaken = await desk.ask(certificate)
 
     assert overtaken.certificate_status is GOOD  # it was asked before
@@ -247,13 +247,13 @@ async def test_extensions_that_cannot_be_obeyed_are_refused(desk):
 async def test_a_signer_that_cannot_sign_now_is_told_as_try_later(desk):
     certificate = await desk.certify("a.example.com")
     served = responder(desk)
-    issuing = served._issuing["default"]
+    ((kid, issuing),) = served._issuing["default"].items()
 
     class Away:
         async def sign(self, message, *, hash_alg=None):
             raise Unavailable("away")
 
-    served._issuing["default"] = replace(issuing, delegated=replace(issuing.delegated, signer=Away()))
+    served._issuing["default"][kid] = replace(issuing, delegated=replace(issuing.delegated, signer=Away()))
     _, _, body = await desk.fetch("/ca/ocsp", method="POST", data=request_for(desk, certificate), headers=KIND)
 
     assert body == wire.error(wire.TRY_LATER)
@@ -271,7 +271,7 @@ async def test_the_signer_is_replaced_when_half_of_its_life_is_over(open_desk):
     (second,) = (await desk.ask(certificate)).certificates
 
     assert first.public_key() != second.public_key()
-    ring = desk.service.host("ca").keys.ring("ca:default:ocsp")
+    ring = desk.service.host("ca").keys.ring(f"ca:default:{desk.authority().signer.info.kid}:ocsp")
     assert len(ring.all()) == 1  # the key before is destroyed
     clock.advance(30 * 86_400)
     desk.service.kernel.clock.passed = clock.now
@@ -291,7 +291,7 @@ WRONG = {
 @pytest.mark.parametrize(("finding", "change"), WRONG.items(), ids=WRONG)
 async def test_the_lint_finds_an_answer_that_was_not_meant(desk, finding, change):
     asked = wire.parse(request_for(desk, await desk.certify("a.example.com")))
-    issuing = responder(desk)._issuing["default"]
+    (issuing,) = responder(desk)._issuing["default"].values()
     now = 1_790_000_000 * 10**6
     meant = wire.Answer(
         key_hash=issuing.key_hash, algorithm=issuing.delegated.algorithm, certificates=issuing.certificates, nonce=None,

@@ -152,14 +152,10 @@ async def crl(plugin: Plugin, host: Host, ca_id: str | None, out: Path) -> None:
     id = _settings(parts, ca_id).id
     await parts.authorities.open(host, parts.inventory)
     await parts.status.open()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for number, served in parts.lists.served(id):
-            file = out / f"{id}-{number}.crl"
-            file.write_bytes(served.der)
-            click.echo(f"{file}: number {served.number}, good until {as_datetime(served.next_update):%Y-%m-%dT%H:%M:%SZ}")
-    except OSError as error:
-        raise StartProblem(f"{out} cannot be written: {error.strerror}") from None
+    for number, served in parts.lists.served(id):
+        file = out / f"{id}-{number}.crl"
+        _write(file, served.der)
+        click.echo(f"{file}: number {served.number}, good until {as_datetime(served.next_update):%Y-%m-%dT%H:%M:%SZ}")
 
 
 async def _shown(host: Host, settings: CaSettings) -> list[str]:
@@ -238,6 +234,14 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise StartProblem(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except OSError as error:
+        raise StartProblem(f"{file} cannot be written: {error.strerror}") from None
 
 
 def _operator() -> str:
