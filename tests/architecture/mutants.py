@@ -32,6 +32,7 @@ SCOPE = (
     "plugins/acme/src/greatseal_acme/finalize.py",
     "plugins/ca/src/greatseal_ca/csr.py",
     "plugins/ca/src/greatseal_ca/checks.py",
+    "plugins/ca/src/greatseal_ca/usages.py",
     "plugins/ca/src/greatseal_ca/trust.py",
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
