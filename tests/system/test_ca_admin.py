@@ -2,18 +2,24 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import time
 
+import msgspec
 import pytest
 from cryptography import x509
 from rig.operators import ADMIN, AUDIT, OPS, RA, open_office
 from rig.server import Server
 
+from greatseal.api.declarations import Secret
 from greatseal.api.http import OPERATOR_ROLES, Operator
+from greatseal.kernel.redacted import in_force
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import Person, admin_section
-from greatseal.testing.service import free_port
+from greatseal.testing.service import Kernel, document, free_port
+from greatseal_bundle_ca import features
+from greatseal_bundle_idp import features as features_of_people
 
 MATRIX = {
     ("GET", "/metrics"): None,
@@ -259,3 +265,30 @@ def test_ca_008_ca_009_curl_signs_in_with_a_client_certificate(database_url, tmp
 
     assert nobody.stdout == "401"
     assert (json.loads(who.stdout)["name"], json.loads(made.stdout), out.stdout) == ("root", [], "204")
+
+
+def test_no_secret_of_any_plugin_is_in_the_configuration_that_is_shown(tmp_path):
+    """Whatever key holds one, of the kernel and of every feature of both bundles."""
+    url = "postgresql://greatseal:S3CRET@db.example/greatseal?sslpassword=S3CRET"
+    every, users = dict.fromkeys([*features, *features_of_people]), {"file": str(tmp_path / "users.toml")}
+    admin = {"listen": "127.0.0.1:0"}
+    kernel = Kernel(document(tmp_path, [*every], database={"url": url}, users=users, admin=admin), serving=False)
+    found = []
+    for section, key, _, field, _ in kernel.binder.rows():
+        kind = str(field.type)
+        if "Secret" in kind:
+            found.append((section, key))
+        elif re.search("secret|password|token|hmac", key):  # what sounds like one is none
+            assert not re.search(r"\bstr\b", kind), (section, key, kind)
+    for table in (*kernel.bound.tables.values(), *(one for some in kernel.bound.repeated.values() for one in some)):
+        for field in msgspec.structs.fields(table):
+            if "Secret" in str(field.type):
+                hidden = Secret("S3CRET")
+                msgspec.structs.force_setattr(table, field.name, {"name": hidden} if "Mapping" in str(field.type) else hidden)
+
+    shown = in_force(kernel.binder.declared, kernel.bound)
+
+    assert {("admin", "metrics_token"), ("email_challenge", "webhook_hmac_secret"), ("server", "eab_master_secret")} <= set(found)
+    assert "S3CRET" not in json.dumps(shown)
+    assert [section for section, key in found if "(secret)" not in json.dumps(shown[section][key])] == []
+    assert shown["database"]["url"] == "postgresql://greatseal:(secret)@db.example/greatseal?sslpassword=(secret)"

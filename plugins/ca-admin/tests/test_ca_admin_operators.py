@@ -67,6 +67,7 @@ async def test_another_role_scope_or_proof_ends_the_sessions(office, change):
         ({"name": " ann"}, "name: expected 1 to 64"),
         ({"name": ""}, "name: expected 1 to 64"),
         ({"name": "a\nb"}, "name: expected 1 to 64"),
+        ({"name": "x" * 65}, "name: expected 1 to 64"),
         ({"cert_fingerprint": None}, "give one at least"),
         ({"cert_fingerprint": "xyz"}, "64 hexadecimal digits"),
         ({"certificate": "-----BEGIN"}, "certificate: expected one in PEM"),

@@ -6,7 +6,9 @@ from hashlib import sha256
 
 import aiohttp
 import pytest
+from cryptography import x509
 
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import OperatorDesk, Person, admin_section
 from greatseal_ca_admin import tables as t
@@ -211,3 +213,40 @@ async def test_on_this_listener_a_certificate_is_that_of_the_connection_from_a_t
         shown = await office.post(SESSION, person=root)
 
     assert (told.status, shown.status) == (401, 200)
+
+
+async def test_a_blocked_key_signs_nobody_in(office):
+    ann = await office.hire(office.token, "ann", "auditor")
+    key = spki_sha256(x509.load_der_x509_certificate(ann.der).public_key())
+    host = office.service.host("ca-admin")
+    await host.db.write(lambda tx: host.blocked_keys.block(tx, key, reason="keyCompromise", by="test"))
+
+    assert (await office.post(SESSION, person=ann)).status == 401
+    assert (await office.events("admin.login"))[-1].detail == "the key of the certificate is blocked"
+
+
+async def test_a_certificate_behind_a_proxy_is_looked_at_too(office):
+    """The proxy proved that the client holds it; nobody else looked into it."""
+    routes = office.service.kernel.routes
+    sign_in = next(route.handler.__self__ for route in routes if (route.method, route.path) == ("POST", SESSION))
+
+    assert "is not accepted" in await sign_in._fault(b"x")
+    assert await sign_in._fault(office.root.der) is None
+
+
+async def test_an_operator_who_may_not_sign_in_is_refused(office):
+    ann = await office.hire(office.token, "ann", "auditor")
+    id = (await office.operator("ann"))["id"]
+    token = await office.sign_in(ann)
+    await office.service.kernel.store.write(lambda tx: tx.put(t.OPERATOR, id, active=0))  # and the listener still trusts the certificate
+
+    assert ((await office.post(SESSION, person=ann)).status, (await office.get(SESSION, token=token)).status) == (401, 401)
+    assert (await office.events("admin.login"))[-1].detail == "the operator is not active"
+
+
+async def test_the_session_of_an_operator_who_is_gone_is_worth_nothing(office):
+    ann = await office.hire(office.token, "ann", "auditor")
+    id, token = (await office.operator("ann"))["id"], await office.sign_in(ann)
+    await office.service.kernel.store.write(lambda tx: tx.remove(t.OPERATOR, id))
+
+    assert (await office.get(SESSION, token=token)).status == 401
