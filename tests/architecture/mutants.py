@@ -34,6 +34,8 @@ SCOPE = (
     "plugins/ca/src/greatseal_ca/checks.py",
     "plugins/ca/src/greatseal_ca/usages.py",
     "plugins/ca/src/greatseal_ca/trust.py",
+    "plugins/ca-admin/src/greatseal_ca_admin/[!_cop]*.py",
+    "plugins/ca-admin/src/greatseal_ca_admin/operators.py",
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
     "plugins/dpop/src/**/*.py",

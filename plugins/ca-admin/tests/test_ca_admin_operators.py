@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import structlog
 
 from greatseal.api.problems import StartProblem
 from greatseal.testing.operator_desk import Person, admin_section
@@ -119,6 +120,15 @@ async def test_ca_208_two_operators_share_nothing(office_of):
     assert [(await office.post(PATH, token=office.token, json=one)).status for one in others] == [409, 409, 409]
 
 
+async def test_an_operator_is_not_changed_into_another(office):
+    await office.hire(office.token, "ann", "auditor")
+    one = f"{PATH}/{(await office.operator('ann'))['id']}"
+    root = await office.operator("root")
+
+    for members in ({"name": "root"}, {"cert_fingerprint": root["cert_fingerprint"]}):
+        assert (await office.ask("PATCH", one, token=office.token, json=members)).status == 409
+
+
 async def test_the_last_active_administrator_stays(office_of):
     office = office_of
     bob = await office.hire(office.token, "bob", "administrator")
@@ -197,6 +207,14 @@ async def test_without_the_section_there_is_nothing(start_service):
     assert await service.kernel.store.read(lambda tx: tx.all(t.operator.select())) == []
 
 
+async def test_a_listener_without_operators_says_what_to_set(start_service):
+    with structlog.testing.capture_logs() as lines:
+        service = await start_service("ca-admin", admin={"listen": "127.0.0.1:0"})
+
+    assert await service.kernel.store.read(lambda tx: tx.all(t.operator.select())) == []
+    assert any("set [admin] bootstrap_cert_file" in line["event"] for line in lines)
+
+
 def test_settings_that_contradict_each_other_are_told(tmp_path):
     root = Person.of(tmp_path, "root")
     section = admin_section(tmp_path, root, session_lock_secs=900, session_ttl_secs=600, max_failed_auth=0)
@@ -205,3 +223,6 @@ def test_settings_that_contradict_each_other_are_told(tmp_path):
         Kernel(document(tmp_path, ["ca-admin"], admin=section))
 
     assert any("max_failed_auth" in message for message in refused.value.messages)
+    with pytest.raises(StartProblem) as refused:
+        Kernel(document(tmp_path, ["ca-admin"], admin={**section, "max_failed_auth": 5}))
+    assert any("longer than session_ttl_secs" in message for message in refused.value.messages)
