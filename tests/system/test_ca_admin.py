@@ -206,6 +206,19 @@ async def test_many_are_revoked_at_once_and_who_cannot_be_is_named(office_of):
     assert (refused, bad.status) == ([400, 400, 400], 400)
 
 
+async def test_the_certificate_of_a_ca_is_revoked_by_itself_and_by_no_registration_authority(office_of):
+    office = office_of
+    parts = office.service.kernel.hooks.instances["ca"].parts(office.service.host("ca"))
+    made = await parts.ceremonies.cross("default", parts.authorities.issuing["other"].chain[0], days=30, path_length=0)
+
+    many = await office.post("/admin/revocations", token=office.tokens[OPS], json={"cert_ids": [made.id]})
+    refused = await office.post("/admin/revoke", token=office.tokens[RA], json={"cert_id": made.id})
+    revoked = await office.post("/admin/revoke", token=office.tokens[OPS], json={"cert_id": made.id})
+
+    assert many.json["refused"] == [{"cert_id": made.id, "detail": "it is the certificate of a CA; revoke it by itself"}]
+    assert (refused.status, revoked.status) == (403, 204)
+
+
 async def test_the_cas_their_profiles_and_lists(office_of):
     office, token = office_of, office_of.tokens[OPS]
     cas = (await office.get("/admin/cas", token=token)).json["cas"]

@@ -30,7 +30,7 @@ _KEEP = insert_new(
 _KEEP_CHAIN = insert_new(chain)
 _CHAIN = select(chain.c.certificates).where(chain.c.id == param("id"))
 _FIND = select(certificate).where(certificate.c.id == param("id"))
-_CA_OF = select(certificate.c.ca_id).where(certificate.c.id == param("id"))
+_ISSUED_BY = select(certificate.c.ca_id, certificate.c.issue_as).where(certificate.c.id == param("id"))
 _SIGNING = _FIND.where(certificate.c.status == "signing")
 _ISSUE = (
     update(certificate)
@@ -165,10 +165,10 @@ class Inventory:
         row = tx.one(_FIND, id=id)
         return None if row is None else self._read(tx, row)
 
-    def ca_of(self, tx: Tx, id: str) -> str | None:
-        """Whose the record of that id is."""
-        row = tx.one(_CA_OF, id=id)
-        return None if row is None else str(row.ca_id)
+    def issued_by(self, tx: Tx, id: str) -> tuple[str, str] | None:
+        """The CA and the ``issue_as`` of the record of that id."""
+        row = tx.one(_ISSUED_BY, id=id)
+        return None if row is None else (row.ca_id, row.issue_as)
 
     def find_serial(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str) -> Certificate | None:
         """The record of that serial of a CA and issuer."""

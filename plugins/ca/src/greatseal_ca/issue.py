@@ -34,6 +34,7 @@ from greatseal_ca.lint import check_returned, lint
 from greatseal_ca.lists import Lists
 from greatseal_ca.profiles import PLAIN, X509, Profiles
 from greatseal_ca.revocation import is_compromised
+from greatseal_ca.root import ROOT
 from greatseal_ca.validity import Window
 
 _UNBOUND = Constraints(())
@@ -133,12 +134,13 @@ class CertificateAuthority:
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
         return self._inventory.find_serial(tx, ca_id, serial, issue_as)
 
-    def ca_of(self, tx: Tx, id: str) -> str | None:
-        """The CA of the certificate of that id."""
-        return self._inventory.ca_of(tx, id)
-
     def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
         return self._inventory.find_named(tx, key_identifier, serial)
+
+    def subscriber_of(self, tx: Tx, id: str) -> str | None:
+        """The CA of the certificate of that id; "" for one of a CA itself, which its root signed, and which is no subscriber's."""
+        found = self._inventory.issued_by(tx, id)
+        return None if found is None else "" if found[1] == ROOT else found[0]
 
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         certificate = self._inventory.revoke(tx, id, reason, by)

@@ -100,9 +100,9 @@ class OperatorsOfCa:
         return Reply.json(await revoke_all(self._host, self._issuance, batch, by=operator.subject, ca_id=operator.ca_id))
 
     def _revoke(self, tx: Tx, asked: Revocation, operator: OperatorCaller) -> Certificate:
-        ca_id = self._issuance.ca_of(tx, asked.cert_id)
+        ca_id = self._issuance.subscriber_of(tx, asked.cert_id)
         if ca_id is not None and operator.ca_id not in {None, ca_id}:
-            raise Refuse(Forbidden("the certificate is of another CA than yours"))
+            raise Refuse(Forbidden("the certificate is that of a CA, or of another CA than yours"))
         return self._issuance.revoke(tx, asked.cert_id, reason_of(asked.reason), by=operator.subject)
 
     async def _seen(self, call: Call) -> Certificate:

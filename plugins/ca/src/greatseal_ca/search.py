@@ -128,7 +128,10 @@ def _revoke_all(
     reason = reason_of(batch.reason)
     for id in batch.cert_ids:
         try:
-            if ca_id is not None and issuance.ca_of(tx, id) not in {None, ca_id}:
+            of = issuance.subscriber_of(tx, id)
+            if of == "":
+                refused[id] = "it is the certificate of a CA; revoke it by itself"
+            elif of is not None and ca_id not in {None, of}:
                 refused[id] = "the certificate is of another CA"
             else:
                 revoked.append(issuance.revoke(tx, id, reason, by=by))
