@@ -25,13 +25,14 @@ from greatseal.kernel.known import known
 from greatseal.kernel.loading import installed
 
 _MAIL = {"enabled": True, "from_address": "acme@localhost", "send_script": "/bin/true", "webhook_hmac_secret": "secret"}
-EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": {"listen": "127.0.0.1:8081"}, "email_challenge": _MAIL}
+_ADMIN = {"listen": "127.0.0.1:8081", "audit_alarm_action": "halt"}
+EVERYTHING = {"server": {"base_url": "http://localhost:8080"}, "admin": _ADMIN, "email_challenge": _MAIL}
 """A configuration that enables every installed plugin of the project."""
 PLUGINS = Path(__file__).parents[2] / "plugins"
 """One folder for each plugin of the project, under its feature id. Examples stand elsewhere: they are no part of the product."""
 TESTING = (
     "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys",
-    ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls", ".operators",
+    ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls", ".operators", ".operator_desk",
 )  # fmt: skip
 """The modules of the testing kit that are for plugin authors."""
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", bytes: "bytes", Path: "path"}

@@ -99,7 +99,7 @@ def test_a_key_of_another_section_is_pointed_at():
         ({"server": {"gssapi": {"keytab_file": "x"}}}, "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet"),
         ({"server": {"listen_addr": "x"}}, "[server] listen_addr: unknown key; write [server] listen"),
         ({"server": {"tls": "self"}}, "[server] tls: planned, not built yet; leave it out"),
-        ({"server": {"eab_keys": {}}}, "[server] eab_keys: planned, not built yet (plugin 'eab'); leave it out"),
+        ({"server": {"issuer_aliases": []}}, "[server] issuer_aliases: planned, not built yet; leave it out"),
         (
             {"server": {"http_validation_port": 5002}},
             "[server] http_validation_port: unknown key; it belongs to the plugin 'http-01', which is not enabled",

@@ -80,7 +80,7 @@ def kernel_with(*features, **sections):
 
 COMPONENTS = {
     "scopes": (ScopeDefinition, "sample", "return [ScopeDefinition('sample', 'A sample.')]"),
-    "statistics": (Statistic, "sample", "return [Statistic(name='sample', count=None)]"),
+    "statistics": (Statistic, "sample", "return [Statistic(name='sample', count=lambda: None)]"),
     "client_trust": (ClientTrust, "sample", "return [ClientTrust(name='sample', roots=lambda: [])]"),
     "authenticators": (
         Authenticator,
@@ -329,7 +329,7 @@ def test_a_component_is_kept_under_its_key(plugin, hook):
 
     kernel = kernel_with(plugin(implementation(hook)))
 
-    assert list(kernel.registry.of(contract)) == [key]
+    assert list(kernel.registry.of(contract))[-1:] == [key]  # the kernel counts its events first
     assert isinstance(kernel.registry.of(contract)[key], contract)
     with pytest.raises(TypeError):
         kernel.registry.of(contract)["another"] = None

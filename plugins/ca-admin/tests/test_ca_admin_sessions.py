@@ -225,8 +225,7 @@ async def test_a_blocked_key_signs_nobody_in(office):
     assert (await office.events("admin.login"))[-1].detail == "the key of the certificate is blocked"
 
 
-async def test_a_certificate_behind_a_proxy_is_looked_at_too(office):
-    """The proxy proved that the client holds it; nobody else looked into it."""
+async def test_a_certificate_of_a_key_that_is_not_accepted_proves_nobody(office):
     routes = office.service.kernel.routes
     sign_in = next(route.handler.__self__ for route in routes if (route.method, route.path) == ("POST", SESSION))
 

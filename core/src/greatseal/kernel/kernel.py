@@ -262,13 +262,13 @@ class Kernel:
     def _assemble(self) -> None:
         """Collect what the plugins bring. It goes on after a mistake: hooks that cannot answer then are passed over, and so is what only
         they could tell."""
+        self.registry.add(STATISTICS, Statistic(name="audit_events", count=partial(self.store.read, counted)), "core")
         for point in POINTS:
             for feature, component in self._collect(point.hook):
                 if problem := self.registry.add(point, component, feature):
                     self._report.add([problem])
             if point.hook in self._unanswered:
                 self.registry.forget(point)
-        self.registry.add(STATISTICS, Statistic(name="audit_events", count=partial(self.store.read, counted)), "core")
         for feature, component in self._collect("components"):
             if problem := self.registry.add_own(component, feature):
                 self._report.add([problem])
