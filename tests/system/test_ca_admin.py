@@ -8,12 +8,14 @@ import time
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from cryptography import x509
 from rig.operators import ADMIN, AUDIT, OPS, RA, open_office
 from rig.server import Server
 
 from greatseal.api.declarations import Secret
 from greatseal.api.http import OPERATOR_ROLES, Operator
+from greatseal.cli import main
 from greatseal.kernel.redacted import in_force
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import Person, admin_section
@@ -305,3 +307,31 @@ def test_no_secret_of_any_plugin_is_in_the_configuration_that_is_shown(tmp_path)
     assert "S3CRET" not in json.dumps(shown)
     assert [section for section, key in found if "(secret)" not in json.dumps(shown[section][key])] == []
     assert shown["database"]["url"] == "postgresql://greatseal:(secret)@db.example/greatseal?sslpassword=(secret)"
+
+
+async def test_an_administrator_is_made_while_the_service_is_stopped(start_service, tmp_path):
+    first, second = Person.of(tmp_path, "first"), Person.of(tmp_path, "second")
+    url = f"sqlite:///{tmp_path}/kept.db"
+    service = await start_service("ca-admin", admin=admin_section(tmp_path, first), database={"url": url})
+    await service.stop()
+    lines = [
+        '[plugins]\nenabled = ["ca-admin"]',
+        '[server]\nbase_url = "http://localhost:1"',
+        f'[database]\nurl = "{url}"',
+        f'[cluster]\nkey_file = "{service.kernel.cluster.key_file}"',
+        '[admin]\nlisten = "127.0.0.1:0"',
+    ]
+    (tmp_path / "ca.toml").write_text("\n".join(lines))
+
+    def run(*arguments):
+        return CliRunner().invoke(main, ["operators", *arguments, "-c", str(tmp_path / "ca.toml")])
+
+    made = await asyncio.to_thread(run, "add", "ada", "--certificate", str(second.cert_file))
+    again = await asyncio.to_thread(run, "add", "bob", "--certificate", str(second.cert_file))
+    wrong = await asyncio.to_thread(run, "add", "bob", "--certificate", str(second.key_file))
+    listed = await asyncio.to_thread(run, "list")
+
+    assert (made.exit_code, made.stdout) == (0, f"ada is an administrator: {second.fingerprint}\n"), made.output
+    assert (again.exit_code != 0, "another operator has it" in again.output) == (True, True)
+    assert (wrong.exit_code != 0, "expected one certificate in PEM" in wrong.output) == (True, True)
+    assert [line.split()[:2] for line in listed.stdout.splitlines()] == [["ada", "administrator"], ["first", "administrator"]]

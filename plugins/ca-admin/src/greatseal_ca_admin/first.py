@@ -1,5 +1,6 @@
 """The first operator, and whose certificates the listener trusts."""
 
+import asyncio
 from pathlib import Path
 
 from cryptography import x509
@@ -20,6 +21,7 @@ class Trust:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._roots: tuple[bytes, ...] = ()
+        self._reading = asyncio.Lock()
 
     def roots(self) -> tuple[bytes, ...]:
         """For the listener."""
@@ -27,7 +29,8 @@ class Trust:
 
     async def read(self) -> None:
         """From the database, before the listener opens."""
-        self._roots = tuple(await self._host.db.read(operators.certificates))
+        async with self._reading:  # or an older answer might come after a newer one
+            self._roots = tuple(await self._host.db.read(operators.certificates))
 
     async def again(self) -> None:
         """After operators changed."""
@@ -66,7 +69,7 @@ async def make_first(host: Host) -> None:
             host.log.warning("there is no operator: set [admin] bootstrap_cert_file to the certificate of the first administrator")
         return
     certificate = certificate_of(file)
-    if await host.db.write(_make_first, host.handles.new_id(), _fields(certificate)):
+    if await host.db.write(_make_first, host.handles.new_id(), fields_of(certificate)):
         host.log.info("the first administrator was made", file=str(file))
 
 
@@ -77,12 +80,14 @@ def _make_first(tx: Tx, id: str, fields: Fields) -> bool:
     return True
 
 
-def _fields(certificate: x509.Certificate) -> Fields:
+def fields_of(certificate: x509.Certificate, name: str | None = None) -> Fields:
+    """An administrator with that certificate, named as its common name says where no name is given."""
     der = certificate.public_bytes(Encoding.DER)
-    names = [str(one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    name = next((one.strip() for one in names if one.strip().isprintable()), "") or ADMINISTRATOR
+    if name is None:
+        names = [str(one.value).strip() for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        name = next((one[:64] for one in names if one.isprintable()), "") or ADMINISTRATOR
     return Fields(
-        name=name[:64],
+        name=name,
         role=ADMINISTRATOR,
         cert_fingerprint=operators.fingerprint_of(der),
         certificate=der,

@@ -68,6 +68,12 @@ class Plugin:
         ]
 
     @hookimpl
+    def commands(self) -> "Sequence[click.Command]":
+        from greatseal_ca_admin.commands import COMMANDS
+
+        return COMMANDS
+
+    @hookimpl
     def ctl(self) -> "Sequence[click.Command]":
         from greatseal_ca_admin.ctl import COMMANDS
 
