@@ -170,6 +170,7 @@ async def test_orders_are_listed_by_account_status_and_ca(desk):
     assert await found("status=valid") == {ids[done.location]}
     assert await found("ca_id=another") == set()
     assert (await desk.ask("GET", "orders?ca_id=another", role="ca_ra@default"))[1]
+    assert [(await desk.ask("GET", f"orders/{one}"))[0] for one in (NOBODY, "x")] == [404, 404]
     shown = (await desk.ask("GET", f"orders/{ids[pending.location]}"))[1]
     assert (shown["account_id"], shown["identifiers"]) == (id, [{"type": "dns", "value": "a.localhost"}])
     desk.site.service.kernel.clock.advance(86401)

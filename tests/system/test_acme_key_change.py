@@ -7,10 +7,12 @@ import pytest
 from rig.acme import Key, PostQuantumKey, Site, acme_site, b64url, csr_for
 from sqlalchemy import select
 
+from greatseal.api.acme import Unauthorized
 from greatseal.db.core_tables import audit
 from greatseal.db.tables import param
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
+from greatseal_acme.key_change import Replacement
 
 DETAILS = select(audit.c.detail).where(audit.c.event_type == param("type"), audit.c.sub == param("sub")).order_by(audit.c.id)
 
@@ -182,6 +184,20 @@ async def test_s109_a_key_change_races_with_a_deactivation(site):
 
         # The key may have changed before the deactivation was looked at: then its signature is that of a stranger.
         assert (changed.status, gone.status) in {(200, 200), (200, 400), (401, 200)}
+
+
+async def test_s109_an_account_that_ended_meanwhile_keeps_its_key(site):
+    client, new = await site.client(), Key()
+    host, id = site.service.host("acme"), client.kid.rpartition("/")[2]
+    changes = site.service.kernel.hooks.instances["acme"].acme(host).key_changes
+    key = new.private.public_key()
+    replacement = Replacement(
+        account_id=id, old_thumbprint=client.key.thumbprint, jwk=new.jwk, thumbprint=new.thumbprint, spki_sha256=spki_sha256(key)
+    )
+    await client.post(client.kid, {"status": "deactivated"})
+
+    with pytest.raises(Unauthorized):
+        await host.db.write(changes._replace, replacement)
 
 
 @pytest.mark.parametrize("alg", ["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"])

@@ -11,8 +11,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from rig.acme import Key, Site, acme_site, b64url, csr_for
 from sqlalchemy import select
 
+from greatseal.api.acme import Unauthorized
 from greatseal.clock import FakeClock
 from greatseal.db.core_tables import audit
+from greatseal_acme.revocation import Revocation, _named
 from greatseal_ca.tables import certificate as inventory
 
 RECORDS = select(inventory.c.status, inventory.c.reason, inventory.c.der)
@@ -204,6 +206,33 @@ async def test_s109_an_account_that_ended_revokes_nothing(site):
 
     assert {(one.status, one.error) for one in (refused, key)} == {(401, "unauthorized")}
     assert await record(site, certificate) == ("issued", None)
+
+
+async def test_s109_an_account_that_ended_meanwhile_revokes_nothing(site):
+    client = await site.client()
+    certificate = await issue(client, site, "a.localhost")
+    await client.post(client.kid, {"status": "deactivated"})
+    host = site.service.host("acme")
+    revocations = site.service.kernel.hooks.instances["acme"].acme(host).revocations
+    named, id = _named(b64url(der_of(certificate))), client.kid.rpartition("/")[2]
+    wanted = Revocation(named=named, ca_id="default", reason=None, account_id=id, spki_sha256="")
+
+    with pytest.raises(Unauthorized):
+        await host.db.write(revocations._revoke, wanted)
+    assert await record(site, certificate) == ("issued", None)
+
+
+async def test_a_certificate_of_another_ca_is_404_below_the_path_of_this_one(start_service):
+    async with acme_site(start_service, ca=[{"id": "first", "is_default": True}, {"id": "second"}]) as site:
+        client = await site.client()
+        certificate = await issue(client, site, "a.localhost")
+        url = client.directory["revokeCert"]
+
+        refused = await client.post(url.replace("/acme/", "/acme/second/"), {"certificate": b64url(der_of(certificate))})
+        done = await client.post(url.replace("/acme/", "/acme/first/"), {"certificate": b64url(der_of(certificate))})
+
+    assert (refused.status, refused.error) == (404, "malformed")
+    assert done.status == 200
 
 
 async def test_a_certificate_that_is_not_of_the_ca_is_404(site):

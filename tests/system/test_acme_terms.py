@@ -29,7 +29,8 @@ def at(start_service, database_url, tmp_path):
 async def again(site, key):
     """The client of a key whose account the service has from before."""
     client = await site.client(key, register=False)
-    assert (await client.register(onlyReturnExisting=True, termsOfServiceAgreed=False)).status == 200
+    found = await client.register(onlyReturnExisting=True, termsOfServiceAgreed=False)
+    assert (found.status, found.links.get("terms-of-service")) == (200, client.directory["meta"].get("termsOfService"))
     return client
 
 
