@@ -1,4 +1,4 @@
-"""Kills around the key change of an account: it has one key at every moment, and the log tells of every change once."""
+"""Kills around what an account does for good: it has one key at every moment, and what it revoked is never good again."""
 
 import asyncio
 import random
@@ -6,13 +6,19 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from faults.crash import RETRIED, Crashing
 from faults.invariants import rows_of
 from faults.test_kills import ALL, KILLS
-from rig.acme import AcmeClient, Answer, Key, Responder
+from rig.acme import AcmeClient, Answer, Key, Responder, b64url
 
 POINTS = ("acme.key.replaced", "acme.key.changed", "db.commit", "db.committed")
 SPREAD = [(point, hit) for hit in range(1, 11) for point in POINTS]
+
+
+REVOKING = ("acme.revoke.recorded", "db.commit", "db.committed")
+REVOCATIONS = [(point, hit) for hit in (1, 2, 3, 5) for point in REVOKING]
 
 
 class Holder:
@@ -81,6 +87,75 @@ async def test_a_spread_of_kills_around_key_changes_leaves_one_key(database_url,
 async def test_two_hundred_kills_around_key_changes_at_each_point(database_url, tmp_path, point, record_property):
     chosen = random.Random(point)
     record_property("figures", await kill(database_url, tmp_path, [(point, chosen.randint(1, 12)) for _ in range(KILLS)]))
+
+
+class Revoker(Holder):
+    """Revokes one certificate after the other until it is told that it is revoked."""
+
+    def __init__(self, service: Crashing, session: aiohttp.ClientSession, responder: Responder) -> None:
+        super().__init__(service, session)
+        self.responder = responder
+        self.certificates: list[x509.Certificate] = []
+        self.acknowledged: list[x509.Certificate] = []
+
+    async def issue(self, number: int) -> None:
+        self.certificates += [(await self.client.issue(self.responder, f"r{one}.localhost"))[0] for one in range(number)]
+
+    async def work(self) -> None:
+        """Until all are revoked, or it is told to stop."""
+        for certificate in self.certificates:
+            if self.stop:
+                return
+            await self.revoke(certificate)
+            self.acknowledged.append(certificate)
+
+    async def revoke(self, certificate: x509.Certificate) -> None:
+        payload = {"certificate": b64url(certificate.public_bytes(Encoding.DER)), "reason": 4}
+        while True:
+            await self.service.up.wait()
+            try:
+                answer = await self.client.post(self.client.directory["revokeCert"], payload)
+            except RETRIED:
+                self.client.nonces.clear()
+                await asyncio.sleep(0.005)
+                continue
+            if answer.status == 200 or answer.error == "alreadyRevoked":
+                return
+            assert answer.status == 503 or answer.error == "badNonce", answer.body
+
+    async def listed(self) -> set[int]:
+        """The serials on the list that the certificates name."""
+        (point,) = self.certificates[0].extensions.get_extension_for_class(x509.CRLDistributionPoints).value
+        (place,) = point.full_name or []
+        return {one.serial_number for one in x509.load_der_x509_crl((await self.client.get(place.value)).body)}
+
+
+@pytest.mark.timeout(300)
+async def test_a_spread_of_kills_around_revocations_leaves_none_good(database_url, tmp_path, record_property):
+    async with Responder().served() as responder, aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
+        service = Crashing(tmp_path, database_url, responder)
+        async with service.warm():
+            revoker = Revoker(service, session, responder)
+            assert await service.start()
+            await revoker.register()
+            await revoker.issue(4 * len(REVOCATIONS))
+            assert await service.end() == {"code": 0}
+            task = asyncio.create_task(revoker.work())
+            for point, hit in REVOCATIONS:
+                before = {one.serial_number for one in revoker.acknowledged}
+                await service.start(f"{point}:kill:{hit}")
+                await service.killed()
+                assert await service.start()
+                assert before <= await revoker.listed()
+                assert await service.end() == {"code": 0}
+            assert await service.start()
+            revoker.stop = True
+            await task
+            assert {one.serial_number for one in revoker.acknowledged} == await revoker.listed()
+            assert await service.end() == {"code": 0}
+    with rows_of(database_url) as ask:
+        assert ask("SELECT count(*) FROM core_audit WHERE event_type = 'cert.revoke'") == [(len(revoker.acknowledged),)]
+    record_property("figures", f"{len(REVOCATIONS)} kills, {len(revoker.acknowledged)} revocations")
 
 
 async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
