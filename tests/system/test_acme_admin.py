@@ -189,6 +189,24 @@ async def test_an_operator_of_one_ca_sees_its_orders_alone(desk):
         assert (await desk.ask("GET", path, role="ca_ra"))[0] == 403
 
 
+async def test_an_operator_of_one_ca_sees_its_accounts_alone(start_service, tmp_path, monkeypatch):
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    cas, server = [{"id": "one", "is_default": True}, {"id": "two"}], {"account_scope": "ca"}
+    async with acme_site(start_service, install_operators(folder), ca=cas, server=server, admin={"listen": "127.0.0.1:0"}) as site:
+        client, desk = await site.client(), Desk(site)
+        id = client.kid.rpartition("/")[2]
+        listed = {role: [one["id"] for one in (await desk.ask("GET", "accounts", role=role))[1]] for role in ("ca_ra@one", "ca_ra@two")}
+        shown = {role: await desk.ask("GET", f"account/{id}", role=role) for role in ("ca_ra@one", "ca_ra@two", "auditor")}
+        of_two = (await desk.ask("GET", "accounts?ca_id=two"))[1]
+
+    assert listed == {"ca_ra@one": [id], "ca_ra@two": []}
+    assert {role: answer[0] for role, answer in shown.items()} == {"ca_ra@one": 200, "ca_ra@two": 404, "auditor": 200}
+    assert shown["auditor"][1]["ca_id"] == "one"
+    assert of_two == []
+
+
 MATRIX = {
     ("GET", "accounts"): ROLES,
     ("GET", "account/{id}"): ROLES,

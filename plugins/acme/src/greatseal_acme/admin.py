@@ -1,6 +1,6 @@
 """Accounts and orders for the operators of the CA, on the admin listener."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,12 @@ OPERATIONS = ("administrator", "ca_operations")
 ALL = ("administrator", "ca_operations", "ca_ra", "auditor")
 MOST_GRANTS = 1000
 LONGEST_GRANT = 255
+
+
+_ACCOUNT_FILTERS = {
+    "status": t.account.c.status == param("status"),
+    "ca_id": (t.account.c.ca_id == param("ca_id")) | (t.account.c.ca_id == ""),  # empty: of all CAs
+}
 
 
 class Grants(msgspec.Struct, frozen=True):
@@ -64,9 +70,10 @@ class AccountsAdmin:
         ]
 
     async def listed(self, call: Call) -> Reply:
-        _ca_of(call)
-        page, status = page_of(call), filter_of(call, "status")
-        found = await self._host.db.read(self._listed, page.after or FIRST, page.wanted, status)
+        page = page_of(call)
+        filters = {"status": filter_of(call, "status"), "ca_id": _ca_of(call) or filter_of(call, "ca_id")}
+        given = {name: value for name, value in filters.items() if value is not None}
+        found = await self._host.db.read(self._listed, page.after or FIRST, page.wanted, given)
         return listed(call, self._host.base_url, page, found, key=lambda one: one.view.id, shown=shown_account)
 
     async def show(self, call: Call) -> Reply:
@@ -113,9 +120,9 @@ class AccountsAdmin:
         return Reply.json(_shown_order(order))
 
     async def _found(self, call: Call) -> Account:
-        _ca_of(call)
+        ca_id = _ca_of(call)
         account = await self._accounts.get(_id_of(call))
-        if account is None:
+        if account is None or (ca_id is not None and account.scope not in {"", ca_id}):
             raise unknown()
         return account
 
@@ -130,8 +137,7 @@ class AccountsAdmin:
         tx.audit(AuditEvent(event_type="account.grants", service="ca", sub=id, principal=by, detail=detail))
 
     @scan
-    def _listed(self, tx: Tx, before: str, most: int, status: str | None) -> list[Account]:
-        given = {} if status is None else {"status": status}
+    def _listed(self, tx: Tx, before: str, most: int, given: Mapping[str, str]) -> list[Account]:
         return [self._accounts.of(row) for row in tx.all(_listing(tuple(given)), before=before, most=most, **given)]
 
 
@@ -141,6 +147,7 @@ def shown_account(account: Account) -> dict[str, Any]:
     return {
         "id": view.id,
         "url": view.url,
+        "ca_id": account.scope or None,
         "status": view.status,
         "contact": account.contact,
         "jwk_thumbprint": view.thumbprint,
@@ -201,7 +208,7 @@ def _id_of(call: Call) -> str:
 
 @cache
 def _listing(filters: Sequence[str]) -> Select[Any]:
-    conditions = (t.account.c[name] == param(name) for name in filters)
+    conditions = (_ACCOUNT_FILTERS[name] for name in filters)
     return select(t.account).where(t.account.c.id < param("before"), *conditions).order_by(t.account.c.id.desc()).limit(param("most"))
 
 
