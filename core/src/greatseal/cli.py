@@ -8,8 +8,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
-from functools import wraps
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -19,6 +19,7 @@ from greatseal import __version__
 from greatseal.api.problems import Problem, StartProblem, Unavailable
 
 if TYPE_CHECKING:
+    from greatseal.api.declarations import CheckResult
     from greatseal.kernel.kernel import Kernel
 
 P = ParamSpec("P")
@@ -186,31 +187,56 @@ def migrate(path: Path) -> None:
 
 @main.command()
 @CONFIG
+@click.option("--name", metavar="NAME", help="Say why a certificate for this name, address or mail address would be refused.")
+@click.option("--profile", metavar="ID", help="With --name: the profile; left out, the default one.")
+@click.option("--account", metavar="ID", help="With --name: the account that would order, the last part of its URL.")
 @one_line_each
-def doctor(path: Path) -> None:
+def doctor(path: Path, name: str | None, profile: str | None, account: str | None) -> None:
     """Try database, keys, DNS and whatever else the plugins check, and say what is wrong. Beside a service it changes nothing."""
-    healthy = run(_doctor(kernel_of(path, serving=True)))
+    if name is None and (profile or account):
+        raise StartProblem("--profile and --account go with --name")
+    kernel = kernel_of(path, serving=True)
+    healthy = run(_doctor(kernel, _health if name is None else partial(_name, name=name, profile=profile, account=account)))
     sys.exit(0 if healthy else 1)
 
 
-async def _doctor(kernel: "Kernel") -> bool:
+async def _doctor(kernel: "Kernel", look: Callable[["Kernel"], Awaitable[bool]]) -> bool:
     from greatseal.db.sole import InUse, sole
+    from greatseal.kernel.running import opened
 
     try:
         with sole(kernel.database.url, patience=0):
-            return await _examine(kernel, beside=False)
+            async with opened(kernel):
+                return await look(kernel)
     except InUse:
-        return await _examine(kernel, beside=True)
+        async with opened(kernel, beside=True):
+            return await look(kernel)
 
 
-async def _examine(kernel: "Kernel", *, beside: bool) -> bool:
-    from greatseal.kernel.running import opened
-
-    async with opened(kernel, beside=beside):
-        results = await kernel.health.run(ready_only=False)
-    for name, result in results.items():
-        click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}{f' ({result.cause})' if result.cause else ''}")
+async def _health(kernel: "Kernel") -> bool:
+    results = await kernel.health.run(ready_only=False)
+    _told(results.items())
     return all(result.ok for result in results.values())
+
+
+async def _name(kernel: "Kernel", *, name: str, profile: str | None, account: str | None) -> bool:
+    """Whether a certificate would be given: one challenge type that can be asked is enough."""
+    from greatseal.api.acme import ChallengeValidator
+    from greatseal.api.services import EXAMINER
+
+    if not kernel.provides(EXAMINER):
+        raise StartProblem("no enabled plugin takes orders for certificates; --name needs one, for example acme")
+    examiner: Any = kernel.service(EXAMINER)
+    steps = await examiner.examine(name, profile=profile, account_id=account)
+    _told((step.name, step.result) for step in steps)
+    types = kernel.registry.of(ChallengeValidator)
+    asked = [step.result.ok for step in steps if step.name in types]
+    return all(step.result.ok for step in steps if step.name not in types) and any(asked)
+
+
+def _told(results: Iterable[tuple[str, "CheckResult"]]) -> None:
+    for name, result in results:
+        click.echo(f"{'ok  ' if result.ok else 'FAIL'} {name}: {result.detail}{f' ({result.cause})' if result.cause else ''}")
 
 
 def kernel_of(path: Path, *, serving: bool = False) -> "Kernel":

@@ -2,12 +2,13 @@
 
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from greatseal.api.declarations import Step
 from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 
@@ -172,6 +173,18 @@ class Accounts(Protocol):
 
     def grant(self, tx: Tx, id: str, profile_grants: tuple[str, ...] | None) -> bool:
         """Set the profile grants; False when there is no valid account of that id."""
+
+
+class Examiner(Protocol):
+    """Says why a certificate would be refused, before a client is blamed."""
+
+    async def examine(self, value: str, *, profile: str | None = None, account_id: str | None = None) -> Sequence[Step]:
+        """Every step of an order for ``value``, up to the one that ends it: identifier, profile, each challenge type that is offered, and
+        the checks of a finalization. The challenge types are asked as for an order; at least one that passes is needed, and all others.
+
+        ``value`` is a name, an address, a mail address or ``type:value``; ``profile`` None is the default one; ``account_id`` None is an
+        account without grants. Writes nothing.
+        """
 
 
 class BindingRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,6 +100,13 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of something that was looked at as a whole, and what was seen."""
+
+    name: str
+    result: CheckResult
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """A line of /readyz and of ``greatseal doctor``. ``ready=False`` is for doctor alone."""
 

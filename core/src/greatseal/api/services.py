@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from greatseal.api.acme import Accounts, Challenges
+    from greatseal.api.acme import Accounts, Challenges, Examiner
     from greatseal.api.authorization import Authorizations
     from greatseal.api.clients import Clients
     from greatseal.api.directory import Directories
@@ -94,6 +94,8 @@ CHALLENGES: "ServiceKey[Challenges]" = ServiceKey("challenges", "greatseal.api.a
 """The challenges of ACME orders (plugin acme)."""
 ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts", "greatseal.api.acme:Accounts")
 """ACME accounts (plugin acme)."""
+EXAMINER: "ServiceKey[Examiner]" = ServiceKey("examiner", "greatseal.api.acme:Examiner")
+"""Why a certificate would be refused (plugin acme)."""
 LOGIN: "ServiceKey[Login]" = ServiceKey("login", "greatseal.api.identity:Login")
 """Sign-in and sessions (plugin idp)."""
 PAGES: "ServiceKey[Pages]" = ServiceKey("pages", "greatseal.api.pages:Pages")

@@ -1,7 +1,8 @@
-"""What every account binding must do, as a test class to inherit; and ACCOUNTS and CHALLENGES for unit tests."""
+"""What every account binding must do, as a test class to inherit; and ACCOUNTS, CHALLENGES and EXAMINER for unit tests."""
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar
@@ -11,12 +12,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from greatseal.api.acme import AccountBinding, AccountView, Binding, BindingRequest, Challenge
+from greatseal.api.declarations import Step
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Database, Refuse, Tx
 from greatseal.jose.jwk import jwk_of, thumbprint_of
 from greatseal.testing.kept import Kept
 
-__all__ = ["AccountBindingContract", "FakeAccounts", "FakeChallenges"]
+__all__ = ["AccountBindingContract", "FakeAccounts", "FakeChallenges", "FakeExaminer"]
 
 JUNK: tuple[Any, ...] = (
     "", "x", "x" * 5_000, "\0", 0, -1, 1.5, True, [], [[]], {}, {"": None}, {"protected": 7, "payload": {}, "signature": None},
@@ -141,6 +143,19 @@ class FakeAccounts:
             return False
         self._kept.put(tx, id, msgspec.structs.replace(account, profile_grants=profile_grants))
         return True
+
+
+class FakeExaminer:
+    """EXAMINER (:class:`greatseal.api.acme.Examiner`): every step is one that a test gave. ``asked`` has what was asked for."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = steps
+        self.asked: list[tuple[str, str | None, str | None]] = []
+
+    async def examine(self, value: str, *, profile: str | None = None, account_id: str | None = None) -> Sequence[Step]:
+        """As the contract says."""
+        self.asked.append((value, profile, account_id))
+        return self.steps
 
 
 class FakeChallenges:

@@ -12,7 +12,7 @@ from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Sc
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver
 from greatseal.api.pages import StartLine, StartPart
-from greatseal.api.services import ACCOUNTS, CHALLENGES, ISSUANCE, ServiceKey
+from greatseal.api.services import ACCOUNTS, CHALLENGES, EXAMINER, ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_acme.accounts import totals
 from greatseal_acme.finalize import AccountGrant
@@ -76,7 +76,11 @@ class Plugin:
 
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
-        return {ACCOUNTS: lambda: self.acme(host).accounts, CHALLENGES: lambda: self.acme(host).challenges}
+        return {
+            ACCOUNTS: lambda: self.acme(host).accounts,
+            CHALLENGES: lambda: self.acme(host).challenges,
+            EXAMINER: lambda: self.acme(host).examination,
+        }
 
     @hookimpl
     def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:

@@ -12,6 +12,7 @@ from greatseal_acme.admin import AccountsAdmin
 from greatseal_acme.authorizations import Authorizations
 from greatseal_acme.certificates import Certificates
 from greatseal_acme.challenges import Challenges
+from greatseal_acme.examination import Examination
 from greatseal_acme.finalize import Finalizations
 from greatseal_acme.key_change import KeyChanges
 from greatseal_acme.limits import OrderLimits
@@ -58,6 +59,7 @@ class Acme:
         self.renewal_info = RenewalInfo(host, issuance)
         self.revocations = Revocations(host, issuance)
         self.purge = Purge(host)
+        self.examination = Examination(host, issuance, self.accounts, self.paths)
         self.scheme = AcmeJws(self.nonces, self.paths, self.accounts.get, host.blocked_keys, elsewhere=self.elsewhere)
 
     def directory(self, urls: Urls) -> dict[str, object]:
