@@ -68,9 +68,9 @@ class Subscriber:
         self.ledger.contacts.append((client, contact))
         return client
 
-    async def issue(self, client: AcmeClient, *names: str) -> None:
-        """A whole order."""
-        payload = {"identifiers": [{"type": "dns", "value": name} for name in names]}
+    async def issue(self, client: AcmeClient, *names: str, **members: str) -> str:
+        """A whole order, with these members; its URL."""
+        payload = {"identifiers": [{"type": "dns", "value": name} for name in names], **members}
         made = await self._answer(client, client.directory["newOrder"], payload)
         assert made.status == 201, made.body
         self.ledger.orders.append(made.location)
@@ -85,7 +85,7 @@ class Subscriber:
                 case "valid":
                     found = await self._answer(client, order["certificate"])
                     self.ledger.certificates[made.location] = found.body
-                    return
+                    return made.location
                 case "processing":
                     await asyncio.sleep(0.02)
                 case status:
