@@ -8,6 +8,7 @@ import pytest
 from cryptography import x509
 from rig.acme import AcmeClient, Answer, Site, acme_site, csr_for
 from sqlalchemy import select
+from system.acme_validators import installed
 from system.test_acme_dns import Lab, dns_lab
 
 from greatseal.clock import FakeClock
@@ -153,6 +154,23 @@ async def test_what_cannot_be_authorized_beforehand_is_refused(site):
     assert told.pop("wildcard") in {"malformed", "rejectedIdentifier"}
     assert told == {"name": "rejectedIdentifier", "type": "unsupportedIdentifier", "no identifier": "malformed", "read": "malformed"}
     assert answers["type"].json["identifier"] == {"type": "phone", "value": "1"}
+
+
+async def test_a_wildcard_cannot_be_authorized_beforehand(lab):
+    refused = await beforehand(lab.client, "*.example.org")
+
+    assert (refused.status, refused.error) == (400, "malformed")
+    assert "beforehand" in refused.json["detail"]
+
+
+async def test_what_has_no_names_below_it_is_authorized_alone(start_service, tmp_path):
+    with installed(tmp_path / "installed") as feature:
+        async with acme_site(start_service, feature, server=SUBDOMAINS) as site:
+            client = await site.client()
+            address = await beforehand(client, "ann@a.example", type="email", subdomainAuthAllowed=True)
+
+    assert address.status == 201
+    assert "subdomainAuthAllowed" not in address.json
 
 
 async def test_an_account_has_no_more_of_them_than_orders(start_service):

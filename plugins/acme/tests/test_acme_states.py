@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, Verdict
+from greatseal.api.acme import VALID, AccountView, Attempt, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized, Verdict
 from greatseal.api.issuance import IdentifierType, Profile
 from greatseal.api.problems import IncorrectResponse, Problem
 from greatseal.jose.jwk import thumbprint
@@ -23,8 +23,8 @@ from greatseal_acme.authorizations import Authorizations
 from greatseal_acme.challenges import Answer, Challenges
 from greatseal_acme.finalize import CLAIM, FINISH, REOPEN
 from greatseal_acme.limits import OrderLimits
-from greatseal_acme.new_authz import GivenIdentifier, NewAuthorizations
-from greatseal_acme.orders import NewOrder, Orders
+from greatseal_acme.new_authz import GivenDomain, GivenIdentifier, NewAuthorizations, NewAuthz
+from greatseal_acme.orders import LAPSE, NewOrder, Orders
 from greatseal_acme.protocol.objects import encode
 from greatseal_acme.protocol.urls import Paths
 from greatseal_acme.settings import Acme, AcmeServer
@@ -63,7 +63,9 @@ class Profiles:
         """Grants every wish."""
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        """Certifies every name."""
+        """Certifies every name but one."""
+        if identifier.value == "barred.example":
+            raise RejectedIdentifier("the name is none of the CA's")
 
 
 class Bench:
@@ -76,8 +78,8 @@ class Bench:
         self.account = account
         limits = OrderLimits(host)
         self.authorizations = Authorizations(host, paths)
-        new = NewAuthorizations(host, Profiles(), self.authorizations, limits)
-        self.orders = Orders(host, Profiles(), new, limits)
+        self.new = NewAuthorizations(host, Profiles(), self.authorizations, limits)
+        self.orders = Orders(host, Profiles(), self.new, limits)
         self.challenges = Challenges(host, paths, Accounts(host, paths), self.authorizations)
 
 
@@ -293,3 +295,25 @@ async def test_an_order_that_is_made_is_the_order_that_is_read(bench):
     )
 
     assert await bench.orders.get(made.id, bench.account, CA) == made
+
+
+async def test_what_the_ca_cannot_certify_is_refused_before_anything_is_proven(bench):
+    with pytest.raises(RejectedIdentifier):
+        await bench.orders.make(NewOrder(identifiers=(GivenIdentifier("dns", "barred.example"),)), bench.account, CA)
+    with pytest.raises(RejectedIdentifier):
+        await bench.new.ask(NewAuthz(GivenDomain("dns", "barred.example")), bench.account, CA)
+
+
+async def test_an_account_that_was_deactivated_meanwhile_gets_nothing_new(bench):
+    await bench.db.write(lambda tx: tx.put(t.ACCOUNT, bench.account.id, status="deactivated"))
+
+    with pytest.raises(Unauthorized):
+        await bench.orders.make(NewOrder(identifiers=(GivenIdentifier("dns", "a.example"),)), bench.account, CA)
+    with pytest.raises(Unauthorized):
+        await bench.new.ask(NewAuthz(GivenDomain("dns", "a.example")), bench.account, CA)
+
+
+async def test_an_order_whose_time_is_over_is_noted_as_that_and_no_other(bench, ready):
+    await bench.db.write(lambda tx: tx.run(update(t.order).values(status="valid")))
+
+    assert await bench.db.write(lambda tx: tx.count(LAPSE, order_id=ready.order_id, error="{}")) == 0

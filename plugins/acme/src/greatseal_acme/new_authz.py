@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 from sqlalchemy import func, insert, or_, select
 
-from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, RejectedIdentifier, Unauthorized
+from greatseal.api.acme import AccountView, Challenge, ChallengeValidator, Identifier, Unauthorized
 from greatseal.api.issuance import IdentifierType, Issuance
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem
@@ -244,13 +244,11 @@ class NewAuthorizations:
         ancestor = Identifier("dns", self._types["dns"].canonical(name))
         if ancestor.wildcard or not identifier.value.endswith(f".{ancestor.value}"):
             raise BadRequest("ancestorDomain is no domain above the identifier")
-        if "." not in ancestor.value:
-            raise RejectedIdentifier("ancestorDomain is a top-level domain, which nobody can prove")
         return ancestor
 
     def _proves_below(self, domain: Identifier) -> bool:
         """Whether one authorization may be for all names below a domain; else it is for the name alone (RFC 9444 s4.2, s4.3)."""
-        if not self._subdomains or domain.type != "dns" or "." not in domain.value:
+        if not self._subdomains or domain.type != "dns":
             return False
         try:
             return bool(offering(domain, self._validators(), below=True))
