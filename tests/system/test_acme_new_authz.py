@@ -274,10 +274,13 @@ async def test_an_ancestor_is_a_whole_domain_above_the_name(lab, ancestor, error
     assert refused.json["identifier"] == {"type": "dns", "value": "www.example.org"}
 
 
-async def test_only_domains_have_ancestors(lab):
-    refused = await lab.client.order({"type": "ip", "value": "192.0.2.1", "ancestorDomain": "example.org"})
+async def test_only_domains_have_ancestors(start_service, tmp_path):
+    with installed(tmp_path / "installed") as feature:
+        async with acme_site(start_service, feature, server=SUBDOMAINS) as site:
+            client = await site.client()
+            refused = await client.order({"type": "email", "value": "ann@a.example.org", "ancestorDomain": "example.org"})
 
-    assert refused.error == "malformed"
+    assert (refused.status, refused.error) == (400, "malformed")
 
 
 async def test_without_the_switch_each_name_is_proven_for_itself(start_service):

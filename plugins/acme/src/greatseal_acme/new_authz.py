@@ -93,11 +93,6 @@ class Proof(msgspec.Struct, frozen=True):
     identifier: Identifier
     subdomains: bool = False
 
-    @property
-    def below(self) -> bool:
-        """Whether names below it are to be proven, which not every type of challenge can."""
-        return self.subdomains or self.identifier.wildcard
-
 
 class Chosen(msgspec.Struct, frozen=True):
     """The authorization of each identifier of an order; ``ready`` where all were proven beforehand."""
@@ -183,14 +178,14 @@ class NewAuthorizations:
             status="pending",
             expires_at=expires,
         )
-        for validator in offering(identifier, self._validators(), below=proof.below):
+        for validator in offering(identifier, self._validators(), below=proof.subdomains):
             challenge = Challenge(
                 id=self._host.handles.new_id(),
                 type=validator.type,
                 status="pending",
                 token=secrets.token_urlsafe(32),
                 identifier=Identifier(identifier.type, identifier.base),
-                wildcard=proof.below,
+                wildcard=identifier.wildcard or proof.subdomains,
                 authorization_id=id,
                 account_id=account.id,
                 account_url=account.url,
@@ -242,7 +237,7 @@ class NewAuthorizations:
         if identifier.type != "dns":
             raise BadRequest("ancestorDomain is for identifiers of type dns")
         ancestor = Identifier("dns", self._types["dns"].canonical(name))
-        if ancestor.wildcard or not identifier.value.endswith(f".{ancestor.value}"):
+        if not identifier.value.endswith(f".{ancestor.value}"):
             raise BadRequest("ancestorDomain is no domain above the identifier")
         return ancestor
 
