@@ -317,3 +317,11 @@ async def test_an_order_whose_time_is_over_is_noted_as_that_and_no_other(bench, 
     await bench.db.write(lambda tx: tx.run(update(t.order).values(status="valid")))
 
     assert await bench.db.write(lambda tx: tx.count(LAPSE, order_id=ready.order_id, error="{}")) == 0
+
+
+async def test_an_order_whose_time_is_over_before_that_of_its_authorizations_is_invalid(bench, ready):
+    await bench.db.write(lambda tx: tx.run(update(t.order).values(expires_at=bench.clock.now())))
+
+    found = await bench.orders.get(ready.order_id, bench.account, CA)
+
+    assert (found.status, found.error["detail"]) == ("invalid", "the order expired")
