@@ -66,6 +66,13 @@ class HeadFirst(Writer):
                 store.execute("INSERT OR IGNORE INTO object VALUES (?, ?)", (name, content))
 
 
+class Hasty(Writer):
+    """Returns before it has written."""
+
+    async def commit(self, before: LogHead | None, after: LogHead, objects: Mapping[str, bytes]) -> None:
+        asyncio.get_running_loop().call_later(0.05, self._commit, before, after, objects)
+
+
 class Overwriting(Writer):
     """Takes other bytes for an object that exists."""
 
@@ -127,6 +134,7 @@ async def test_a_backend_that_breaks_a_promise_is_found(tmp_path: Path, backend:
     ("backend", "test"),
     [
         (writing(HeadFirst), "test_a_commit_that_is_cut_off_is_there_whole_or_not_at_all"),
+        (writing(Hasty), "test_what_a_commit_returned_for_is_there_after_a_kill"),
         (Unlocked, "test_another_process_is_refused"),
     ],
 )
