@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from greatseal.api.directory import AccountState
+from greatseal.api.directory import AccountState, Directory
 from greatseal.api.identity import Authenticator
 from greatseal.testing import FakeClock
 from greatseal_idp import tables as t
@@ -146,6 +146,27 @@ async def test_a_password_that_was_replaced_since_it_was_checked_signs_nobody_in
     assert await idp.rows(t.session) == []
     (event,) = await idp.events("login_failure")
     assert (event.sub, "changed meanwhile" in event.detail) == ("alice@LOCALHOST", True)
+
+
+async def test_s064_a_password_that_is_replaced_while_its_session_is_made_ends_that(idp, clock):
+    change(idp, clock.now())
+    directory = idp.service.host("idp").components(Directory)["people"]
+    real, asked = directory.user, []
+
+    async def overtaken(username):
+        found = await real(username)
+        asked.append(username)
+        if len(asked) == 2:  # the last question before the session is stored
+            clock.advance(1)
+            change(idp, clock.now())
+        return found
+
+    directory.user = overtaken
+
+    signed_in = await idp.login()
+
+    assert signed_in.status == 200
+    assert (await idp.get(ME, cookie=signed_in.cookie)).status == 401
 
 
 async def test_a_moment_far_in_the_future_makes_no_session_that_ends_at_once(idp, clock):

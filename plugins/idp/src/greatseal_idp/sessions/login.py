@@ -214,6 +214,7 @@ class LoginImpl:
         await self._host.audit_log(AuditEvent(event_type="login_failure", service="idp", outcome="failure", sub=shown, detail=detail))
 
     async def _complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+        asked_at = self._host.clock.now()
         user = await self._directories.user(authenticated.subject)
         if user is not None and user.state.password_expired and not (user.state.disabled or user.state.locked or user.state.expired):
             changer = user.source if user.source in self._host.components(PasswordChanger) else None
@@ -224,7 +225,7 @@ class LoginImpl:
             raise Denied(WRONG, cause="the password was changed meanwhile")
         if user is not None and (missing := missing_factors(user, authenticated)):
             return FactorRequired(credentials=missing, headers=authenticated.headers)
-        new, value = await self._new(call, authenticated, user)
+        new, value = await self._new(call, authenticated, user, asked_at)
         question = GrantQuestion(
             phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
         )
@@ -236,7 +237,7 @@ class LoginImpl:
         headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)
         return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
 
-    async def _new(self, call: Call, authenticated: Authenticated, user: User | None) -> tuple[NewSession, str]:
+    async def _new(self, call: Call, authenticated: Authenticated, user: User | None, asked_at: int) -> tuple[NewSession, str]:
         replaces = await self._store.of(call)
         value = self._cookie.mint()
         who = user or authenticated
@@ -255,6 +256,7 @@ class LoginImpl:
             upstream=authenticated.upstream,
             replaces=replaces.view.id if replaces is not None else None,
             password_changed_at=user.password_changed_at if user is not None else None,
+            asked_at=asked_at,
         )
         return new, value
 

@@ -43,7 +43,10 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sign-in stores. ``replaces`` is the session that the browser came with, ``password_changed_at`` that of the user."""
+    """What a sign-in stores. ``replaces`` is the session that the browser came with, ``password_changed_at`` that of the user.
+
+    ``asked_at`` is from before the directory was asked: a password that was set afterwards was not the one of this sign-in.
+    """
 
     id: str
     digest: bytes
@@ -58,6 +61,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     upstream: Upstream | None
     replaces: str | None
     password_changed_at: int | None
+    asked_at: int
 
 
 Tell = Callable[[Tx, StoredSession], None]
@@ -121,7 +125,7 @@ class SessionStore:
         id = before.view.id if before is not None and same else new.id
         clients = before.clients if before is not None and same else ()
         fields = msgspec.structs.asdict(new)
-        for name in ("id", "replaces", "password_changed_at"):
+        for name in ("id", "replaces", "password_changed_at", "asked_at"):
             del fields[name]
         tx.put(
             t.SESSION,
@@ -134,7 +138,7 @@ class SessionStore:
             },
             clients=_encode(clients),
             # The directory's clock may be a little ahead; whoever has just set the password is not signed out by that.
-            auth_time=max(tx.now, new.password_changed_at or 0),
+            auth_time=max(min(new.asked_at, tx.now), new.password_changed_at or 0),
             created_at=tx.now,
             last_seen_at=tx.now,
             expires_at=tx.now + self._ttl,
