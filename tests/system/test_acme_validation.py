@@ -173,7 +173,7 @@ async def claim(site, client, ready):
     """What finalize does up to the claim; the process ends there."""
     acme = site.service.kernel.hooks.instances["acme"].acme(site.service.host("acme"))
     account = await acme.accounts.find(client.kid.rpartition("/")[2])
-    order, proven = await site.service.host("acme").db.read(_with_proofs, ready.location.rpartition("/")[2], account.id)
+    order, proven = await site.service.host("acme").db.read(_with_proofs, ready.location.rpartition("/")[2], account.id, "default")
     request = await acme.finalizations._checked(order, proven, {"csr": b64url(csr_for("a.localhost"))}, account)
     await acme.finalizations._claim(order, request, await acme.accounts.get(account.id))
 

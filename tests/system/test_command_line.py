@@ -372,7 +372,6 @@ FOUND = [
     "[plugins] enabled: 'htp-01' is not installed; did you mean 'http-01'?",
     "[plugins] enabled: 'pam' is planned, not built yet",
     "[server] lisen: unknown key; did you mean 'listen'?",
-    "[oauth] allow_private_jwks_hosts: unknown key; it belongs to the plugin 'client-auth-jwt', which is not enabled",
     "[server] tls: planned, not built yet; leave it out",
     "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet",
     "[databse]: unknown section; did you mean 'database'?",
