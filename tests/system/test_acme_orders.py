@@ -298,6 +298,23 @@ async def test_ca_047_ca_048_profiles_and_grants(start_service):
     assert granted.json["status"] == "valid"
 
 
+async def test_s142_without_the_grant_no_certificate_and_what_counts_is_the_moment_of_finalize(start_service):
+    async with acme_site(start_service, profiles={"default": {}, "special": {"require_account_grant": True}}) as site:
+        client, accounts, db = await site.client(), site.service.kernel.service(ACCOUNTS), site.service.host("acme").db
+        id, refused = client.kid.rpartition("/")[2], []
+        await db.write(accounts.grant, id, ("special",))
+        ready = await client.ready(site.responder, "a.localhost", profile="special")
+        for grants in (None, (), ("default", "special ", "SPECIAL")):  # taken away, none, others
+            await db.write(accounts.grant, id, grants)
+            answer = await client.finalize(ready.json, csr_for("a.localhost"))
+            refused.append((answer.status, answer.error, (await client.post(ready.location)).json["status"]))
+        await db.write(accounts.grant, id, ("default", "special"))
+        granted = await client.finalize(ready.json, csr_for("a.localhost"))
+
+    assert refused == [(401, "unauthorized", "ready")] * 3
+    assert granted.json["status"] == "valid"
+
+
 @pytest.mark.parametrize("profiles", [{}, {"default": {}, "other": {}}])
 async def test_a_profile_that_was_withdrawn_certifies_no_order_of_before(start_service, profiles):
     async with acme_site(start_service, **({"profiles": profiles} if profiles else {})) as site:
