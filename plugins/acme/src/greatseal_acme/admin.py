@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Select, select
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.http import AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
+from greatseal.api.http import OPERATOR_ROLES, AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
 from greatseal.api.lists import filter_of, listed, page_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
@@ -26,7 +26,6 @@ from greatseal_acme.protocol.urls import is_id
 
 ADMINISTRATOR = ("administrator",)
 OPERATIONS = ("administrator", "ca_operations")
-ALL = ("administrator", "ca_operations", "ca_ra", "auditor")
 MOST_GRANTS = 1000
 LONGEST_GRANT = 255
 
@@ -58,15 +57,15 @@ class AccountsAdmin:
         account = "/admin/account/{id}"
         grants = f"{account}/profile-grants"
         return [
-            _route("GET", "/admin/accounts", self.listed, ALL, "ACME accounts, newest first"),
-            _route("GET", account, self.show, ALL, "One ACME account"),
+            _route("GET", "/admin/accounts", self.listed, OPERATOR_ROLES, "ACME accounts, newest first"),
+            _route("GET", account, self.show, OPERATOR_ROLES, "One ACME account"),
             _route("POST", f"{account}/deactivate", self.deactivate, ADMINISTRATOR, "Deactivate an account, as its holder can"),
             _route("POST", f"{account}/revoke", self.revoke, ADMINISTRATOR, "Revoke an account for good, with its orders"),
-            _route("GET", grants, self.show_grants, ALL, "The profile grants of an account"),
+            _route("GET", grants, self.show_grants, OPERATOR_ROLES, "The profile grants of an account"),
             _route("PUT", grants, self.set_grants, OPERATIONS, "Set the profile grants of an account"),
             _route("DELETE", grants, self.delete_grants, ADMINISTRATOR, "Take the profile grants of an account away"),
-            _route("GET", "/admin/orders", self.orders, ALL, "Orders, newest first"),
-            _route("GET", "/admin/orders/{id}", self.order, ALL, "One order"),
+            _route("GET", "/admin/orders", self.orders, OPERATOR_ROLES, "Orders, newest first"),
+            _route("GET", "/admin/orders/{id}", self.order, OPERATOR_ROLES, "One order"),
         ]
 
     async def listed(self, call: Call) -> Reply:
