@@ -37,7 +37,7 @@ NEED_NOT = {
     "plugins/ca/src/greatseal_ca/commands.py:_key_type": "of a CA certificate of this service, to be shown",
     "plugins/ca/src/greatseal_ca/delegation.py:_check": "of our own CA certificate, which was checked when it was opened",
     "plugins/ca/src/greatseal_ca/lists.py:_verify": "of our own CA certificate, which was checked when it was opened",
-    "plugins/ca/src/greatseal_ca/root.py:issue": "of our own root certificate, which was made here",
+    "plugins/ca/src/greatseal_ca/authority.py:sign_recorded": "of our own root certificate, which was made here",
     "plugins/ca/src/greatseal_ca/status.py:_root": "compared with the keys of signers, which passed",
     "plugins/ca/src/greatseal_ca/issuer.py:issue": "of our own CA certificate, which was checked when it was opened",
 }

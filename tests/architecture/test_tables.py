@@ -24,6 +24,7 @@ STAY = {
     "eab_key": "operators make and delete it, and one that was used must be known as used",
     "eab_use": "it is there as long as its key, and keeps a key of the configuration from coming back",
     "ca_authority": "a certificate for each generation of a CA",
+    "ca_first": "two for each CA that is made here, and one for a start that a kill interrupted there",
     "ca_request": "one for each CA, as long as it waits",
     "ca_subordinate": "a row for each certificate of a CA that a root signs, a few in years",
     "ca_chain": "a chain for each generation of a CA",

@@ -71,14 +71,14 @@ def check_signatures(ask: Ask, service: Crashing) -> None:
     rows = ask("SELECT tbs, der FROM ca_certificate")
     recorded = {sha256(bytes(tbs) if der is None else tbs_of(der)).hexdigest() for tbs, der in rows}
     recorded |= {bytes(digest).hex() for (digest,) in ask("SELECT digest FROM ca_crl_number")}
-    recorded |= {sha256(bytes(tbs)).hexdigest() for (tbs,) in ask("SELECT tbs FROM ca_responder")}
+    recorded |= {sha256(bytes(tbs)).hexdigest() for (tbs,) in ask("SELECT tbs FROM ca_responder UNION ALL SELECT tbs FROM ca_first")}
     assert not (lost := signed(service) - recorded), f"{len(lost)} of {len(recorded)}"
 
 
 def signed(service: Crashing) -> set[str]:
-    """The digests of all that the issuing keys signed. What the root signs is recorded afterwards, before anybody sees it."""
+    """The digests of all that the keys of root and issuing CA signed."""
     notes = [line.split() for line in service.signatures.read_text().splitlines()]
-    return {digest for digest, purpose in notes if purpose.endswith(":issuing")} - {sha256(PROBE).hexdigest()}
+    return {digest for digest, purpose in notes if purpose.endswith((":root", ":issuing"))} - {sha256(PROBE).hexdigest()}
 
 
 def check_audit(ask: Ask, ledger: Ledger) -> None:

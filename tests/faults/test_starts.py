@@ -19,6 +19,8 @@ STARTING = (
     "db.commit",
     "db.committed",
     "ca.root.key_made",
+    "ca.root.signing",
+    "ca.root.signed",
     "ca.root.recorded",
     "ca.issuing.key_made",
     "ca.issuing.recorded",

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import select
 
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import Internal, StartProblem
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.service import Kernel, document, serve
 from greatseal.testing.store import audit, key
@@ -21,6 +21,7 @@ from greatseal_ca import tables
 AUTHORITIES = select(tables.authority)
 KEYS = select(key.c.kid, key.c.purpose, key.c.state).where(key.c.purpose.not_like("%:ocsp"))
 """Those of the CA itself; that of its OCSP signer is made in every start that finds none."""
+RECORDED = select(tables.first.c.role, tables.first.c.tbs).order_by(tables.first.c.created_at)
 CREATED = select(audit.c.detail).where(audit.c.event_type == "ca.created")
 
 
@@ -104,7 +105,11 @@ def chain_of(process: subprocess.Popen) -> list[str]:
     return json.loads(told.splitlines()[-1])
 
 
-POINTS = ["ca.root.key_made", "ca.root.recorded", "ca.issuing.key_made", "ca.issuing.recorded", "ca.files.key_made"]
+POINTS = [
+    "ca.root.key_made", "ca.root.signing", "ca.root.signed", "ca.root.recorded", "ca.root.signing:2", "ca.root.signed:2",
+    "ca.issuing.key_made", "ca.issuing.recorded", "ca.files.key_made",
+]  # fmt: skip
+"""Each of them and, where a number follows, its second hit."""
 
 
 def files(folder) -> dict[str, str]:
@@ -114,8 +119,9 @@ def files(folder) -> dict[str, str]:
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_start_that_was_killed_is_finished_by_the_next(tmp_path, point):
     in_files = ".files." in point
+    name, _, hit = point.partition(":")
     config = document(tmp_path, ["ca"], ca=files(tmp_path) if in_files else {})
-    killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT=f"{point}:kill")
+    killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT=f"{name}:kill:{hit or 1}")
     killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "ca.pem").exists()
@@ -127,6 +133,35 @@ async def test_a_start_that_was_killed_is_finished_by_the_next(tmp_path, point):
             assert sorted((row.role, row.generation) for row in await rows(service, AUTHORITIES)) == [("issuing", 1), ("root", 1)]
         leaf, root = (x509.load_der_x509_certificate(der) for der in chain(service))
         leaf.verify_directly_issued_by(root)
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+async def test_a_root_and_the_first_certificate_under_it_are_recorded_before_they_are_signed(tmp_path, database_url, in_files):
+    config = document(tmp_path, ["ca"], ca=files(tmp_path) if in_files else {}, database={"url": database_url})
+    for hit in (1, 2):
+        killed = start(config, GREATSEAL_FAULTS="1", GREATSEAL_FAULT=f"ca.root.signing:kill:{hit}")
+        killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL
+    async with serve(config) as service:
+        recorded = [(row.role, bytes(row.tbs)) for row in await rows(service, RECORDED)]
+        roles = ["issuing", "root"]
+        shown = list(zip(roles, (x509.load_der_x509_certificate(der).tbs_certificate_bytes for der in chain(service)), strict=True))
+
+    assert [role for role, _ in recorded] == ["root", "root", "issuing", "issuing"]
+    assert shown == recorded[:0:-2]
+
+
+async def test_a_root_that_is_not_what_was_meant_is_neither_recorded_nor_signed(tmp_path, monkeypatch):
+    monkeypatch.setattr("greatseal_ca.authority.draw_serial", lambda: bytes(7) + b"\x01")
+    config = document(tmp_path, ["ca"])
+    with pytest.raises(Internal) as caught:
+        async with serve(config):
+            pass
+    assert "the serial is not a positive number of 64 to 159 bits" in caught.value.cause
+    monkeypatch.undo()
+
+    async with serve(config) as service:
+        assert len(await rows(service, RECORDED)) == 2
 
 
 @pytest.mark.parametrize("in_files", [False, True])

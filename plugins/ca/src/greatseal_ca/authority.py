@@ -6,20 +6,18 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from greatseal import der, faults
-from greatseal.api.issuance import Frame
+from greatseal.api.issuance import Bounds, Frame, IssuanceRequest, Profile
 from greatseal.api.keys import KeyRing, Signer
-from greatseal.api.moments import SECOND
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import Internal, StartProblem
 from greatseal.host import Host
-from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca.algorithms import HASHES, signature_algorithm
 from greatseal_ca.build import (
-    Content,
+    Composition,
     authority_key_identifier,
-    ca_extensions,
     common_name,
     draw_serial,
     extension,
@@ -27,9 +25,14 @@ from greatseal_ca.build import (
     subject_of,
     to_be_signed,
 )
-from greatseal_ca.generations import FIRST, Generation, asked, generations, keep_first
+from greatseal_ca.constraints import Constraints
+from greatseal_ca.generations import FIRST, Generation, asked, begin_first, generations, keep_first
+from greatseal_ca.inventory import lifetime
+from greatseal_ca.lint import lint
+from greatseal_ca.profiles import PLAIN
+from greatseal_ca.requests import unsigned_request
 from greatseal_ca.settings import CaSettings
-from greatseal_ca.validity import BACKDATE, DAY, as_datetime, moment_of
+from greatseal_ca.validity import DAY, Window, as_datetime
 
 RESTORE = "restore the database and the cluster key"
 
@@ -108,30 +111,30 @@ def write_public(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-async def sign_ca(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> x509.Certificate:
-    """A CA certificate for the key of ``subject``: of a root without ``issuer``, else of the issuing CA under it."""
-    key = accept_public_key(load_der_public_key(subject.info.spki))
-    name = subject_for(ca, "issuing" if issuer else "root", subject.info.spki)
-    begin = _begin(host, issuer)
-    end = begin + made_days(ca) * DAY - SECOND
+async def certify(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> x509.Certificate:
+    """A CA certificate for the key of ``subject``: of a root without ``issuer``, else of the issuing CA under it. It is linted and
+    recorded, then signed."""
     signer = issuer.signer if issuer else subject
-    content = Content(
-        subject=name,
-        public_key=key,
-        not_before=begin,
-        not_after=min(end, moment_of(issuer.certificate.not_valid_after_utc)) if issuer else end,
-        extensions=ca_extensions(key, path_length=0 if issuer else None),
-    )
-    frame = Frame(
-        kid=signer.info.kid,
-        issuer=subject_of(issuer.certificate) if issuer else name.public_bytes(),
-        algorithm=signature_algorithm(signer.info.algorithm, ca.hash_alg),
-        serial=draw_serial(),
-        extensions=(extension(authority_key_identifier(issuer.certificate)),) if issuer else (),
-    )
-    tbs = to_be_signed(content, frame)
-    signature = await signer.sign(tbs, hash_alg=HASHES[frame.algorithm])
-    return x509.load_der_x509_certificate(der.signed(tbs, frame.algorithm, signature))
+    composition = _composition(host, ca, subject, issuer)
+    tbs = to_be_signed(composition.content(host.clock.now()), composition.frame)
+    lint(tbs, composition)
+    await host.db.write(begin_first, ca.id, composition.request.profile.id, signer.info.kid, tbs)
+    return await sign_recorded(signer, tbs, issuer.certificate if issuer else None)
+
+
+async def sign_recorded(signer: Signer, tbs: bytes, issuer: x509.Certificate | None) -> x509.Certificate:
+    """The certificate of a CA that was recorded, signed by the key of a root, its own without ``issuer``. Raises Internal."""
+    algorithm = der.children(tbs)[2]
+    faults.point("ca.root.signing")
+    signature = await signer.sign(tbs, hash_alg=HASHES[algorithm])
+    certificate = x509.load_der_x509_certificate(der.signed(tbs, algorithm, signature))
+    faults.point("ca.root.signed")
+    try:
+        certificate.verify_directly_issued_by(issuer or certificate)
+    except (InvalidSignature, ValueError, TypeError) as error:
+        serial = f"{certificate.serial_number:x}"
+        raise Internal(cause=f"the signature of root key {signer.info.kid} under serial {serial} is wrong: {error}") from None
+    return certificate
 
 
 def made_days(ca: CaSettings) -> int:
@@ -169,7 +172,7 @@ async def _make(host: Host, ca: CaSettings, role: str, issuer: Made | None, ring
     if signer is None or signer.info.algorithm != ca.key_type:
         signer = await ring.make(ca.key_type)
     faults.point(f"ca.{role}.key_made")
-    made = await sign_ca(host, ca, signer, issuer)
+    made = await certify(host, ca, signer, issuer)
     kid, der = await host.db.write(keep_first, ca.id, role, signer.info.kid, made.public_bytes(Encoding.DER))
     faults.point(f"ca.{role}.recorded")
     if kid != signer.info.kid:  # another process was first: its certificate counts, our key was never used
@@ -191,7 +194,25 @@ def subject_for(ca: CaSettings, role: str, spki: bytes, *, number: int = FIRST) 
     return x509.Name([*([organization(ca.organization)] if ca.organization else []), common_name(common)])
 
 
-def _begin(host: Host, issuer: Made | None) -> int:
-    now = host.clock.now()
-    begin = now - now % SECOND - BACKDATE
-    return max(begin, moment_of(issuer.certificate.not_valid_before_utc)) if issuer else begin
+def _composition(host: Host, ca: CaSettings, subject: Signer, issuer: Made | None) -> Composition:
+    role, days, signer = "issuing" if issuer else "root", made_days(ca), issuer.signer if issuer else subject
+    csr = unsigned_request(subject, subject_for(ca, role, subject.info.spki))
+    profile = Profile(id=role, description="a CA", issue_as="root", ca_id=ca.id, validity_days=days, eku=(), path_length=0)
+    above = issuer.certificate if issuer else None
+    frame = Frame(
+        kid=signer.info.kid,
+        issuer=subject_of(above) if above else csr.csr.subject.public_bytes(),
+        algorithm=signature_algorithm(signer.info.algorithm, ca.hash_alg),
+        serial=draw_serial(),
+        extensions=(extension(authority_key_identifier(above)),) if above else (),
+    )
+    begin, end = lifetime(issuer.der) if issuer else (0, host.clock.now() + days * DAY)
+    return Composition(
+        request=IssuanceRequest(profile=profile, ca_id=ca.id, identifiers=(), csr=csr, account=None),
+        own=PLAIN,
+        names=(),
+        frame=frame,
+        window=Window(Bounds(begin=begin, end=end), capped=False),
+        constraints=Constraints(()),
+        root=issuer is None,
+    )

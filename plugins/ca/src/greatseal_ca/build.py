@@ -53,7 +53,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
     """What a certificate is made of: the wish, all names of the SAN, the frame of its issuer, and what bounds it.
 
-    ``own`` are the settings of the profile, those of a plain one for a profile that is not configured.
+    ``own`` are the settings of the profile, those of a plain one for a profile that is not configured. A ``root`` signs itself, and does
+    not say how many CAs may follow.
     """
 
     request: IssuanceRequest
@@ -62,6 +63,7 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
     frame: Frame
     window: Window
     constraints: Constraints
+    root: bool = False
 
     def content(self, now: int) -> Content:
         """What the certificate says, whoever issues it. Raises a Problem for a lifetime or a name that cannot be granted."""
@@ -79,8 +81,13 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
             name = request.csr.csr.subject
             wished = request.csr.csr.extensions
             asked = next((one.value.digest for one in wished if isinstance(one.value, x509.SubjectKeyIdentifier)), None)
-            extensions = ca_extensions(key, profile.eku, path_length=profile.path_length, key_id=asked)
+            extensions = ca_extensions(key, profile.eku, path_length=self.path_length, key_id=asked)
         return Content(subject=name, public_key=key, not_before=begin, not_after=end, extensions=extensions)
+
+    @property
+    def path_length(self) -> int | None:
+        """How many CAs may follow, as a certificate of a CA says it."""
+        return None if self.root else self.request.profile.path_length
 
     @property
     def staples(self) -> bool:

@@ -23,7 +23,7 @@ from greatseal.api.keys import KeyStore, Signer, in_store
 from greatseal.api.problems import StartProblem
 from greatseal.host import Host
 from greatseal_ca.algorithms import make_key
-from greatseal_ca.authority import Authority, made_days, open_root, sign_ca
+from greatseal_ca.authority import Authority, certify, made_days, open_root
 from greatseal_ca.chains import check_chain, constraint_problems, days_of, spki_of
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.settings import CaSettings
@@ -51,7 +51,7 @@ class Brought:
     async def _certify(self, signer: Signer) -> None:
         """A certificate for the key under the root that is made here, beside cert_file."""
         root = await open_root(self.host, self.ca)
-        certificate = await sign_ca(self.host, self.ca, signer, root)
+        certificate = await certify(self.host, self.ca, signer, root)
         self.cert_file.parent.mkdir(parents=True, exist_ok=True)
         _write(self._fresh, as_pem([certificate.public_bytes(Encoding.DER), root.der]).encode(), 0o644)
 

@@ -14,7 +14,7 @@ from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
 from greatseal_ca.chains import spki_of
 from greatseal_ca.inventory import keep_chain
-from greatseal_ca.tables import authority, certificate, chain, request, subordinate
+from greatseal_ca.tables import authority, certificate, chain, first, request, subordinate
 from greatseal_ca.validity import moment_of
 
 PEM_CHAIN = "application/pem-certificate-chain"
@@ -31,6 +31,7 @@ _OF_ROLE = (
 )
 _LAST = select(func.max(authority.c.generation).label("last")).where(authority.c.ca_id == param("ca_id"), authority.c.role == param("role"))
 _KEEP = insert_new(authority)
+_BEGIN = insert_new(first)
 _ASK = insert_new(request)
 _ASKED = select(request).where(request.c.ca_id == param("ca_id"))
 _ANSWERED = delete(request).where(request.c.ca_id == param("the_ca"), request.c.kid == param("the_kid"))
@@ -76,12 +77,17 @@ def generations(tx: Tx, ca_id: str, role: str) -> list[Generation]:
     return [_generation(row) for row in tx.all(_OF_ROLE, ca_id=ca_id, role=role)]
 
 
+def begin_first(tx: Tx, ca_id: str, role: str, kid: str, tbs: bytes) -> None:
+    """Record what a start is about to sign with the root of that key."""
+    tx.run(_BEGIN, digest=sha256(tbs).digest(), ca_id=ca_id, role=role, kid=kid, tbs=tbs, created_at=tx.now)
+
+
 def keep_first(tx: Tx, ca_id: str, role: str, kid: str, der: bytes) -> tuple[str, bytes]:
     """Key and certificate of the first generation from now on: ours, or the one that was there."""
     if tx.count(_KEEP, ca_id=ca_id, role=role, generation=FIRST, kid=kid, der=der, created_at=tx.now, chain_id=None):
         tx.audit(AuditEvent(event_type="ca.created", service="ca", detail=f"{role} certificate of CA {ca_id}, key {kid}"))
-    *_, first = generations(tx, ca_id, role)
-    return first.kid, first.der
+    *_, oldest = generations(tx, ca_id, role)
+    return oldest.kid, oldest.der
 
 
 def asked(tx: Tx, ca_id: str) -> Asked | None:

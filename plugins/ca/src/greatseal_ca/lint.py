@@ -136,7 +136,7 @@ def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
     else:
         rules |= {
             "an extension is for end entities alone": found.keys().isdisjoint(_OF_LEAVES),
-            "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=profile.path_length),
+            "it is no CA certificate of that path length": constraints == x509.BasicConstraints(ca=True, path_length=meant.path_length),
             "keyUsage is not a CA's": usage == CA_USAGE,
         }
     return [finding for finding, kept in rules.items() if not kept]

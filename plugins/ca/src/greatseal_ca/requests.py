@@ -22,10 +22,15 @@ _NO_SIGNATURE = bytes.fromhex("300a06082a8648ce3d040302")
 
 async def sign_request(signer: Signer, subject: x509.Name, hash_alg: HashAlg) -> bytes:
     """The DER request of an issuing CA for its next certificate, with the extensions that the certificate should have."""
-    key = accept_public_key(load_der_public_key(signer.info.spki))
-    body = _body(subject.public_bytes(), key, x509.SubjectKeyIdentifier.from_public_key(key).digest, path_length=0)
+    _, body = _body_for(signer, subject)
     algorithm = signature_algorithm(signer.info.algorithm, hash_alg)
     return der.signed(body, algorithm, await signer.sign(body, hash_alg=HASHES[algorithm]))
+
+
+def unsigned_request(signer: Signer, subject: x509.Name) -> CertificateRequest:
+    """The same, of a CA that asks itself and has nothing to prove."""
+    key, body = _body_for(signer, subject)
+    return _request(der.signed(body, _NO_SIGNATURE, b""), key)
 
 
 def read_request(data: bytes) -> CertificateRequest:
@@ -77,6 +82,11 @@ def _of_certificate(certificate: x509.Certificate) -> CertificateRequest:
     subject = der.children(certificate.tbs_certificate_bytes)[5]
     body = _body(subject, key, digest, path_length=constraints.path_length)
     return _request(der.signed(body, _NO_SIGNATURE, b""), key)
+
+
+def _body_for(signer: Signer, subject: x509.Name) -> tuple[PublicKey, bytes]:
+    key = accept_public_key(load_der_public_key(signer.info.spki))
+    return key, _body(subject.public_bytes(), key, x509.SubjectKeyIdentifier.from_public_key(key).digest, path_length=0)
 
 
 def _body(subject: bytes, key: PublicKey, digest: bytes, *, path_length: int | None) -> bytes:

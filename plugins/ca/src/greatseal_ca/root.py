@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from greatseal import der, faults
 from greatseal.api.issuance import Bounds, Frame, IssuanceRequest, Issued, Issuer, Prepared
-from greatseal.api.problems import BadRequest, Internal, Unavailable
-from greatseal_ca.algorithms import HASHES, signature_algorithm
+from greatseal.api.problems import BadRequest, Unavailable
+from greatseal_ca.algorithms import signature_algorithm
 from greatseal_ca.authorities import Authorities
-from greatseal_ca.authority import Made
+from greatseal_ca.authority import Made, sign_recorded
 from greatseal_ca.build import authority_key_identifier, draw_serial, extension, subject_of
 from greatseal_ca.generations import OF_ROOT
 from greatseal_ca.issuer import MEDIA_TYPE
@@ -54,16 +52,8 @@ class RootIssuer(Issuer):
         root = self._root(prepared.ca_id)
         if root.signer.info.kid != prepared.kid or prepared.serial is None:
             raise Unavailable("the root cannot sign now", cause=f"CA {prepared.ca_id} has not the root key {prepared.kid}")
-        algorithm = der.children(prepared.tbs)[2]
-        faults.point("ca.root.signing")
-        signature = await root.signer.sign(prepared.tbs, hash_alg=HASHES[algorithm])
-        certificate = der.signed(prepared.tbs, algorithm, signature)
-        faults.point("ca.root.signed")
-        try:
-            x509.load_der_x509_certificate(certificate).verify_directly_issued_by(root.certificate)
-        except (InvalidSignature, ValueError, TypeError) as error:
-            raise Internal(cause=f"the signature of root key {prepared.kid} under certificate {prepared.id} is wrong: {error}") from None
-        return Issued(der=certificate, chain=(root.der,), media_type=MEDIA_TYPE, serial=prepared.serial)
+        certificate = await sign_recorded(root.signer, prepared.tbs, root.certificate)
+        return Issued(der=certificate.public_bytes(Encoding.DER), chain=(root.der,), media_type=MEDIA_TYPE, serial=prepared.serial)
 
     async def settle(self, prepared: Prepared) -> Issued | None:
         root = self._authorities.roots.get(prepared.ca_id)

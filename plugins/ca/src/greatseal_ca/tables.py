@@ -23,6 +23,20 @@ authority = table(
 """Certificates of CAs whose keys are here; ``role`` is root or issuing, ``kid`` the key in the ring of that role. ``chain_id`` are those
 above it, root last; where it is empty, the root of this table. The issuing certificate of the highest generation signs."""
 
+first = table(
+    "ca_first",
+    metadata,
+    State.APPEND_ONLY,
+    Column("digest", Blob, primary_key=True),
+    Column("ca_id", Id, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("kid", Text, nullable=False),
+    Column("tbs", Blob, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+"""Certificates of CAs that a first start signed with the root's key ``kid``, or was about to; ``digest`` is the SHA-256 of ``tbs``. A start
+that follows a kill makes others, for the same key."""
+
 request = table(
     "ca_request",
     metadata,
@@ -158,4 +172,4 @@ responder = table(
 )
 """Certificates of the keys that sign OCSP answers for a CA, recorded before they are signed."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0005")
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0006")
