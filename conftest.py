@@ -8,7 +8,13 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 # The first example of a process builds Unicode tables, which takes seconds on a busy machine: not the fault of a test.
-settings.register_profile("greatseal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# make test-faults draws many more where a test names no number of its own.
+settings.register_profile(
+    "greatseal",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=10_000 if os.environ.get("GREATSEAL_ALL_FAULTS") else 100,
+)
 settings.load_profile("greatseal")
 
 

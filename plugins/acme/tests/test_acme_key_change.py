@@ -16,12 +16,21 @@ from greatseal_acme.key_change import new_key
 
 URL, ACCOUNT = "http://localhost/acme/key-change", "http://localhost/acme/account/1"
 OLD, NEW = (ed25519.Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32) for seed in (1, 2))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=20,
-)
-MEMBERS = st.fixed_dictionaries({}, optional=dict.fromkeys(("account", "oldKey", "x"), JSON))
+
+
+def json_of(*leaves: st.SearchStrategy[Any], names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.one_of(st.none(), st.booleans(), *leaves),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=20,
+    )
+
+
+JSON = json_of(st.integers(), st.floats(), st.text(max_size=20), names=st.text(max_size=8))
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+READABLE = json_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), TEXT, names=TEXT)
+"""What strict JSON lets pass, as the value of a member that nobody knows."""
+MEMBERS = st.fixed_dictionaries({}, optional={"account": JSON, "oldKey": JSON, "x": READABLE})
 HEADERS = st.fixed_dictionaries({}, optional=dict.fromkeys(("alg", "jwk", "url", "kid", "nonce"), JSON))
 
 
