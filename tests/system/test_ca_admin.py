@@ -28,6 +28,8 @@ MATRIX = {
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
     ("POST", "/admin/session"): None,
+    ("GET", "/admin/session/eab"): None,
+    ("POST", "/admin/session/eab"): None,
     ("GET", "/admin/session"): (ADMIN, OPS, RA, AUDIT),
     ("DELETE", "/admin/session"): (ADMIN, OPS, RA, AUDIT),
     ("GET", "/admin/operators"): (ADMIN,),

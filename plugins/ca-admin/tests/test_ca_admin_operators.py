@@ -23,8 +23,8 @@ async def test_ca_194_ca_208_an_operator_from_making_to_deleting(office_of, peop
         201,
         {
             "id": made.json["id"], "name": "ann", "role": "ca_ra", "cert_fingerprint": ann.fingerprint, "gssapi_principal": None,
-            "ca_id": "default", "active": True, "created_at": office.clock.now() // 1_000_000, "last_seen_at": None, "failed_attempts": 0,
-            "locked_until": None,
+            "eab_kid": None, "ca_id": "default", "active": True, "created_at": office.clock.now() // 1_000_000, "last_seen_at": None,
+            "failed_attempts": 0, "locked_until": None,
         },
     )  # fmt: skip
     assert (await office.get(one, token=office.token)).json == made.json

@@ -38,7 +38,7 @@ async def test_the_audit_log_is_filtered_and_has_pages(office_of):
     assert (whole["limit"], whole["offset"]) == (100, 0)
     assert login == {
         "id": login["id"], "occurred_at": now, "event_type": "admin.login", "subject": "root", "principal": None, "outcome": "success",
-        "detail": "as administrator, by certificate",
+        "detail": f"as administrator, by certificate {office.root.fingerprint}",
     }  # fmt: skip
     assert len((await asked("outcome=failure"))["events"]) == 3
     assert len((await asked("subject=kid-1"))["events"]) == 1

@@ -1,6 +1,6 @@
 """The fakes of the testing kit: what asks for a service takes them as they are."""
 
-from greatseal.api.acme import Accounts, Challenges, Examiner
+from greatseal.api.acme import Accounts, Challenges, EabKeys, Examiner
 from greatseal.api.authorization import Authorizations
 from greatseal.api.clients import Clients
 from greatseal.api.directory import Directories
@@ -11,7 +11,7 @@ from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
 from greatseal.api.services import Resolver
 from greatseal.api.tokens import Families, Tokens
-from greatseal.testing.acme import FakeAccounts, FakeChallenges, FakeExaminer
+from greatseal.testing.acme import FakeAccounts, FakeChallenges, FakeEabKeys, FakeExaminer
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import FakeClients
 from greatseal.testing.directories import FakeDirectories
@@ -31,6 +31,7 @@ AUTHORIZATIONS: Authorizations = FakeAuthorizations()
 CHALLENGES: Challenges = FakeChallenges()
 CLIENTS: Clients = FakeClients()
 DIRECTORIES: Directories = FakeDirectories()
+EABKEYS: EabKeys = FakeEabKeys()
 EXAMINER: Examiner = FakeExaminer()
 FAMILIES: Families = FakeFamilies()
 ISSUANCE: Issuance = FakeIssuance()

@@ -187,6 +187,27 @@ class Examiner(Protocol):
         """
 
 
+class EabKeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of external account binding as others see it. ``made_at`` (microseconds) tells it from one that was made later under the same
+    id; ``principal`` is whose it is, where that is known."""
+
+    made_at: int
+    principal: str | None = None
+
+
+class EabKeys(Protocol):
+    """Keys of external account binding, to prove who asks. Nothing here uses one up, and one that bound an account proves as before."""
+
+    def find(self, tx: Tx, kid: str) -> EabKeyView | None:
+        """The key of that id."""
+
+    def verifies(self, tx: Tx, kid: str, data: bytes, mac: bytes) -> bool:
+        """Whether ``mac`` is the HMAC-SHA-256 of ``data`` by the key of that id, in constant time; False where there is none.
+
+        The same key signs bindings: have ``data`` contain a line feed, which the signing input of a JWS never does.
+        """
+
+
 class BindingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A new account that may carry a binding: the outer request's ``url``, the account key, and the member's value or None."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from greatseal.api.acme import Accounts, Challenges, Examiner
+    from greatseal.api.acme import Accounts, Challenges, EabKeys, Examiner
     from greatseal.api.authorization import Authorizations
     from greatseal.api.clients import Clients
     from greatseal.api.directory import Directories
@@ -96,6 +96,8 @@ ACCOUNTS: "ServiceKey[Accounts]" = ServiceKey("accounts", "greatseal.api.acme:Ac
 """ACME accounts (plugin acme)."""
 EXAMINER: "ServiceKey[Examiner]" = ServiceKey("examiner", "greatseal.api.acme:Examiner")
 """Why a certificate would be refused (plugin acme)."""
+EABKEYS: "ServiceKey[EabKeys]" = ServiceKey("eab_keys", "greatseal.api.acme:EabKeys")
+"""Keys of external account binding (plugin eab)."""
 LOGIN: "ServiceKey[Login]" = ServiceKey("login", "greatseal.api.identity:Login")
 """Sign-in and sessions (plugin idp)."""
 PAGES: "ServiceKey[Pages]" = ServiceKey("pages", "greatseal.api.pages:Pages")

@@ -1,8 +1,9 @@
-"""What every account binding must do, as a test class to inherit; and ACCOUNTS, CHALLENGES and EXAMINER for unit tests."""
+"""What every account binding must do, as a test class to inherit; and ACCOUNTS, CHALLENGES, EABKEYS and EXAMINER for unit tests."""
 
+import hmac
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar
@@ -11,14 +12,14 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from greatseal.api.acme import AccountBinding, AccountView, Binding, BindingRequest, Challenge
+from greatseal.api.acme import AccountBinding, AccountView, Binding, BindingRequest, Challenge, EabKeyView
 from greatseal.api.declarations import Step
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Database, Refuse, Tx
 from greatseal.jose.jwk import jwk_of, thumbprint_of
 from greatseal.testing.kept import Kept
 
-__all__ = ["AccountBindingContract", "FakeAccounts", "FakeChallenges", "FakeExaminer"]
+__all__ = ["AccountBindingContract", "FakeAccounts", "FakeChallenges", "FakeEabKeys", "FakeExaminer"]
 
 JUNK: tuple[Any, ...] = (
     "", "x", "x" * 5_000, "\0", 0, -1, 1.5, True, [], [[]], {}, {"": None}, {"protected": 7, "payload": {}, "signature": None},
@@ -143,6 +144,22 @@ class FakeAccounts:
             return False
         self._kept.put(tx, id, msgspec.structs.replace(account, profile_grants=profile_grants))
         return True
+
+
+class FakeEabKeys:
+    """EABKEYS (:class:`greatseal.api.acme.EabKeys`): the keys that a test gave, by id. ``made_at`` is that of every one."""
+
+    def __init__(self, keys: Mapping[str, bytes] | None = None, made_at: int = 1) -> None:
+        self.keys = dict(keys or {})
+        self.made_at = made_at
+
+    def find(self, tx: Tx, kid: str) -> EabKeyView | None:  # noqa: ARG002  they are there from the beginning
+        """As the contract says."""
+        return EabKeyView(made_at=self.made_at) if kid in self.keys else None
+
+    def verifies(self, tx: Tx, kid: str, data: bytes, mac: bytes) -> bool:  # noqa: ARG002  as above
+        """As the contract says."""
+        return kid in self.keys and hmac.compare_digest(mac, hmac.digest(self.keys[kid], data, "sha256"))
 
 
 class FakeExaminer:

@@ -24,7 +24,7 @@ async def list_operators(_plugin: Plugin, host: Host) -> None:
     """List operators. It may run beside the service."""
     for one in await host.db.read(stored.listed, 1000, 0):
         state = "active" if one["active"] else "inactive"
-        click.echo(f"{one['name']}  {one['role']}  {state}  {one['cert_fingerprint'] or one['gssapi_principal']}")
+        click.echo(f"{one['name']}  {one['role']}  {state}  {one['cert_fingerprint'] or one['gssapi_principal'] or one['eab_kid']}")
 
 
 @command(operators, "add", feature="ca-admin", writes=True)

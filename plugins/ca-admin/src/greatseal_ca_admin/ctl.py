@@ -235,12 +235,14 @@ PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("name")
 @click.option("--role", type=ROLE, required=True, help="What they may do.")
 @click.option("--ca", "ca_id", help="The CA of a ca_ra.")
-@click.option("--certificate", type=PEM, required=True, help="Their certificate, a PEM file.")
-def add_operator(admin: Admin, name: str, role: str, ca_id: str | None, certificate: Path) -> None:
-    """Add an operator, who signs in with the certificate."""
-    body = {"name": name, "role": role, "ca_id": ca_id, "certificate": certificate.read_text(encoding="utf-8", errors="replace")}
+@click.option("--certificate", type=PEM, help="Their certificate, a PEM file.")
+@click.option("--eab-kid", metavar="KID", help="The id of their EAB key.")
+def add_operator(admin: Admin, /, certificate: Path | None, **members: str | None) -> None:
+    """Add an operator, who signs in with the certificate or the EAB key."""
+    pem = None if certificate is None else certificate.read_text(encoding="utf-8", errors="replace")
+    body = {**members, "certificate": pem}
     made = admin.ask("POST", "operators", body=body)
-    admin.output.done(f"operator {name} has the id {made['id']}", made)
+    admin.output.done(f"operator {made['name']} has the id {made['id']}", made)
 
 
 @command(operators, "change")
@@ -249,9 +251,10 @@ def add_operator(admin: Admin, name: str, role: str, ca_id: str | None, certific
 @click.option("--role", type=ROLE, help="Another role.")
 @click.option("--ca", "ca_id", help="Another CA, of a ca_ra; - is none.")
 @click.option("--certificate", type=PEM, help="Another certificate, a PEM file.")
+@click.option("--eab-kid", metavar="KID", help="The id of another EAB key.")
 @click.option("--active/--inactive", default=None, help="Whether they may sign in.")
 def change_operator(admin: Admin, /, id: str, ca_id: str | None, certificate: Path | None, **members: str | bool | None) -> None:
-    """Change an operator. With another role, CA or certificate, and inactive, their sessions end."""
+    """Change an operator. With another role, CA, certificate or key, and inactive, their sessions end."""
     body: dict[str, object] = {member: value for member, value in members.items() if value is not None}
     if certificate is not None:
         body["certificate"] = certificate.read_text(encoding="utf-8", errors="replace")

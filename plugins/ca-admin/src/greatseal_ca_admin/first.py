@@ -92,6 +92,8 @@ def fields_of(certificate: x509.Certificate, name: str | None = None) -> Fields:
         cert_fingerprint=operators.fingerprint_of(der),
         certificate=der,
         gssapi_principal=None,
+        eab_kid=None,
+        eab_made_at=None,
         ca_id=None,
         active=True,
     )

@@ -24,8 +24,10 @@ ROOTS = "client_trust"
 
 BY_ID = select(t.operator).where(t.operator.c.id == param("id"))
 BY_FINGERPRINT = select(t.operator).where(t.operator.c.cert_fingerprint == param("cert_fingerprint"))
+BY_EAB_KID = select(t.operator).where(t.operator.c.eab_kid == param("eab_kid"))
 _UNIQUE = {
-    name: select(t.operator.c.id).where(t.operator.c[name] == param("value")) for name in ("name", "cert_fingerprint", "gssapi_principal")
+    name: select(t.operator.c.id).where(t.operator.c[name] == param("value"))
+    for name in ("name", "cert_fingerprint", "gssapi_principal", "eab_kid")
 }
 _OTHER_ADMINISTRATOR = (
     select(t.operator.c.id).where(t.operator.c.role == ADMINISTRATOR, t.operator.c.active == 1, t.operator.c.id != param("id")).limit(1)
@@ -58,6 +60,8 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     cert_fingerprint: str | None
     certificate: bytes | None
     gssapi_principal: str | None
+    eab_kid: str | None
+    eab_made_at: int | None
     ca_id: str | None
     active: bool
 
@@ -74,6 +78,12 @@ def by_fingerprint(tx: Tx, cert_fingerprint: str) -> str | None:
     """The id of the operator with that certificate."""
     row = tx.one(BY_FINGERPRINT, cert_fingerprint=cert_fingerprint)
     return None if row is None else str(row.id)
+
+
+def by_eab_kid(tx: Tx, eab_kid: str) -> tuple[str, int | None] | None:
+    """The id of the operator with the EAB key of that id, and when that key was made."""
+    row = tx.one(BY_EAB_KID, eab_kid=eab_kid)
+    return None if row is None else (str(row.id), row.eab_made_at)
 
 
 def any_operator(tx: Tx) -> bool:
@@ -110,7 +120,7 @@ def fields_of(tx: Tx, id: str) -> Fields:
 
 
 def create(tx: Tx, id: str, fields: Fields, *, by: str) -> dict[str, Any]:
-    """Make an operator. Raises Refuse with Conflict for a name, certificate or principal that another one has."""
+    """Make an operator. Raises Refuse with Conflict for a name, certificate, principal or key that another one has."""
     _check_unique(tx, id, fields)
     tx.put(t.OPERATOR, id, **_columns(fields), created_at=tx.now)
     _audit(tx, "operator.create", id, fields, by)
@@ -118,7 +128,7 @@ def create(tx: Tx, id: str, fields: Fields, *, by: str) -> dict[str, Any]:
 
 
 def change(tx: Tx, id: str, fields: Fields, *, by: str) -> dict[str, Any]:
-    """Replace what is stored. With another role, CA or certificate, or inactive, the operator's sessions end.
+    """Replace what is stored. With another role, CA, certificate or key, or inactive, the operator's sessions end.
 
     Raises Refuse: NotFound, Conflict as :func:`create` and where no administrator would be left.
     """
@@ -156,8 +166,8 @@ def check(fields: Fields, ca_ids: Sequence[str]) -> None:
         raise BadRequest(f"role: expected one of {', '.join(OPERATOR_ROLES)}")
     if not fields.name or len(fields.name) > 64 or not fields.name.isprintable() or fields.name != fields.name.strip():
         raise BadRequest("name: expected 1 to 64 printable characters without space around")
-    if fields.cert_fingerprint is None and fields.gssapi_principal is None:
-        raise BadRequest("cert_fingerprint, certificate or gssapi_principal: give one at least, or the operator could not sign in")
+    if (fields.cert_fingerprint, fields.gssapi_principal, fields.eab_kid) == (None, None, None):
+        raise BadRequest("cert_fingerprint, certificate, gssapi_principal or eab_kid: give one at least, or the operator could not sign in")
     if fields.role == RA and fields.ca_id is None:
         raise BadRequest("ca_id: a ca_ra acts for one CA; name it")
     if fields.role != RA and fields.ca_id is not None:
@@ -168,7 +178,8 @@ def check(fields: Fields, ca_ids: Sequence[str]) -> None:
 
 def _proofs(fields: Fields) -> tuple[object, ...]:
     """What a session stands for."""
-    return fields.role, fields.ca_id, fields.active, fields.cert_fingerprint, fields.gssapi_principal
+    keys = fields.cert_fingerprint, fields.gssapi_principal, fields.eab_kid, fields.eab_made_at
+    return fields.role, fields.ca_id, fields.active, *keys
 
 
 def _check_unique(tx: Tx, id: str, fields: Fields) -> None:
@@ -200,6 +211,7 @@ def _shown(row: Row) -> dict[str, Any]:
         "role": row.role,
         "cert_fingerprint": row.cert_fingerprint,
         "gssapi_principal": row.gssapi_principal,
+        "eab_kid": row.eab_kid,
         "ca_id": row.ca_id,
         "active": bool(row.active),
         "created_at": seconds(row.created_at),

@@ -8,10 +8,12 @@ from greatseal import hookimpl
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema
 from greatseal.api.http import AuthScheme, ClientTrust, Route
 from greatseal.api.issuance import FinalizeCheck
-from greatseal.api.services import ISSUANCE
+from greatseal.api.services import EABKEYS, ISSUANCE
 from greatseal.host import Host
 from greatseal_ca_admin import first
+from greatseal_ca_admin.admission import Admission
 from greatseal_ca_admin.alarm import EVERY, RESUMED, Alarm
+from greatseal_ca_admin.eab_sign_in import EabSignIn
 from greatseal_ca_admin.first import Trust
 from greatseal_ca_admin.lockout import Lockout
 from greatseal_ca_admin.overview import Overview
@@ -40,7 +42,7 @@ class Parts:
 class Plugin:
     """It does something where the configuration has `[admin]`; without that section nothing runs."""
 
-    uses = (ISSUANCE,)
+    uses = (ISSUANCE, EABKEYS)
 
     def __init__(self) -> None:
         self._parts: Parts | None = None
@@ -94,9 +96,11 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         parts = self._shared(host)
-        sign_in = SignIn(host, parts.sessions, parts.lockout, host.optional_service(ISSUANCE), parts.ca_ids)
-        people = OperatorsAdmin(host, parts.ca_ids, parts.trust.again)
-        return [*sign_in.routes(), *people.routes(), *Overview(host).routes(), *parts.alarm.routes()]
+        admission, keys = Admission(host, parts.sessions, parts.lockout), host.optional_service(EABKEYS)
+        sign_in = SignIn(host, parts.sessions, admission, host.optional_service(ISSUANCE), parts.ca_ids)
+        by_key = [] if keys is None else EabSignIn(host, admission, keys).routes()
+        people = OperatorsAdmin(host, parts.ca_ids, parts.trust.again, keys)
+        return [*sign_in.routes(), *by_key, *people.routes(), *Overview(host).routes(), *parts.alarm.routes()]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:

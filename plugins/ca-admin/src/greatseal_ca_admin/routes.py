@@ -3,20 +3,23 @@
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import UNSET, UnsetType
 
+from greatseal.api.acme import EabKeys
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import Call, Operator, Reply, Route
 from greatseal.api.lists import LARGEST, MOST, number_of
 from greatseal.api.problems import BadRequest, Problem
-from greatseal.api.store import Tx
+from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca_admin import operators
+from greatseal_ca_admin.eab_sign_in import is_kid
 from greatseal_ca_admin.lockout import unlock
 from greatseal_ca_admin.operators import ADMINISTRATOR, Fields
 
@@ -38,6 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cert_fingerprint: str | None = None
     certificate: str | None = None
     gssapi_principal: str | None = None
+    eab_kid: str | None = None
     ca_id: str | None = None
     active: bool = True
 
@@ -50,6 +54,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cert_fingerprint: str | UnsetType | None = UNSET
     certificate: str | UnsetType | None = UNSET
     gssapi_principal: str | UnsetType | None = UNSET
+    eab_kid: str | UnsetType | None = UNSET
     ca_id: str | UnsetType | None = UNSET
     active: bool | UnsetType = UNSET
 
@@ -57,10 +62,11 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class OperatorsAdmin:
     """The routes. ``retrust`` has the listener trust the certificates that operators have now."""
 
-    def __init__(self, host: Host, ca_ids: Sequence[str], retrust: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, host: Host, ca_ids: Sequence[str], retrust: Callable[[], Awaitable[None]], keys: EabKeys | None) -> None:
         self._host = host
         self._ca_ids = ca_ids
         self._retrust = retrust
+        self._keys = keys
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -86,7 +92,7 @@ class OperatorsAdmin:
 
     async def create(self, call: Call) -> Reply:
         fields = self._checked(await call.body(Asked))
-        made = await self._host.db.write(operators.create, self._host.handles.new_id(), fields, by=call.caller.subject)
+        made = await self._host.db.write(self._create, self._host.handles.new_id(), fields, call.caller.subject)
         await self._retrust()
         return Reply.json(made, status=201)
 
@@ -98,7 +104,7 @@ class OperatorsAdmin:
         asked = await call.body(Changes)
         before = await self._host.db.read(operators.fields_of, call.path["id"])
         given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
-        stored = {name: getattr(before, name) for name in ("name", "role", "gssapi_principal", "ca_id", "active")}
+        stored = {name: getattr(before, name) for name in ("name", "role", "gssapi_principal", "eab_kid", "ca_id", "active")}
         if "certificate" not in given and "cert_fingerprint" not in given:
             stored["cert_fingerprint"] = before.cert_fingerprint
         try:
@@ -107,6 +113,8 @@ class OperatorsAdmin:
             raise Unprocessable(problem.detail) from None
         if fields.cert_fingerprint == before.cert_fingerprint and fields.certificate is None:
             fields = msgspec.structs.replace(fields, certificate=before.certificate)
+        if "eab_kid" not in given:
+            fields = msgspec.structs.replace(fields, eab_made_at=before.eab_made_at)
         return await self._changed(call, fields)
 
     async def delete(self, call: Call) -> Reply:
@@ -119,9 +127,24 @@ class OperatorsAdmin:
         return Reply.empty()
 
     async def _changed(self, call: Call, fields: Fields) -> Reply:
-        made = await self._host.db.write(operators.change, call.path["id"], fields, by=call.caller.subject)
+        made = await self._host.db.write(self._change, call.path["id"], fields, call.caller.subject)
         await self._retrust()
         return Reply.json(made)
+
+    def _create(self, tx: Tx, id: str, fields: Fields, by: str) -> dict[str, Any]:
+        return operators.create(tx, id, self._with_key(tx, fields), by=by)
+
+    def _change(self, tx: Tx, id: str, fields: Fields, by: str) -> dict[str, Any]:
+        return operators.change(tx, id, self._with_key(tx, fields), by=by)
+
+    def _with_key(self, tx: Tx, fields: Fields) -> Fields:
+        """Bound to the key that has the id now, unless it is the one that was bound before."""
+        if fields.eab_kid is None or fields.eab_made_at is not None:
+            return fields
+        found = None if self._keys is None else self._keys.find(tx, fields.eab_kid)
+        if found is None:
+            raise Refuse(BadRequest("eab_kid: there is no EAB key of this id; make one first"))
+        return msgspec.structs.replace(fields, eab_made_at=found.made_at)
 
     def _checked(self, asked: Asked) -> Fields:
         der = None if asked.certificate is None else der_of(asked.certificate)
@@ -133,12 +156,16 @@ class OperatorsAdmin:
         principal = asked.gssapi_principal
         if principal is not None and not (0 < len(principal) <= 255 and principal.isprintable()):
             raise BadRequest("gssapi_principal: expected 1 to 255 printable characters")
+        if asked.eab_kid is not None and not is_kid(asked.eab_kid):
+            raise BadRequest("eab_kid: expected 1 to 255 printable characters")
         fields = Fields(
             name=asked.name,
             role=asked.role,
             cert_fingerprint=fingerprint if der is None else sha256(der).hexdigest(),
             certificate=der,
             gssapi_principal=principal,
+            eab_kid=asked.eab_kid,
+            eab_made_at=None,
             ca_id=asked.ca_id,
             active=asked.active,
         )

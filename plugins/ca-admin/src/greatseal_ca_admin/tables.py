@@ -1,6 +1,6 @@
 """Operators, sessions and the halt are replicated; what counts failures is of the node where they happen."""
 
-from sqlalchemy import Column, MetaData
+from sqlalchemy import Column, Index, MetaData
 
 from greatseal.api.declarations import Schema
 from greatseal.db.tables import Blob, Collection, Flag, Id, Moment, Serial, State, Text, table
@@ -17,10 +17,13 @@ operator = table(
     Column("cert_fingerprint", Text, unique=True),  # SHA-256 of the DER, hexadecimal
     Column("certificate", Blob),  # the DER where it was given: then the listener trusts it by itself
     Column("gssapi_principal", Text, unique=True),
+    Column("eab_kid", Text),
+    Column("eab_made_at", Moment),  # of the very key that was meant: another one under its id proves nobody
     Column("ca_id", Text),
     Column("active", Flag, nullable=False),
     Column("created_at", Moment, nullable=False),
 )
+Index("ca_admin_operator_eab_kid", operator.c.eab_kid, unique=True)
 OPERATOR = Collection("ca_admin_operator", operator)
 
 attempt = table(
@@ -56,4 +59,4 @@ halt = table(
 """One row while the alarm has ended all issuing."""
 HALT = Collection("ca_admin_halt", halt)
 
-SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0001")
+SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0002")

@@ -1,6 +1,6 @@
 """External account binding: only clients that the operator knows get an account."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -8,9 +8,11 @@ from greatseal import hookimpl
 from greatseal.api.acme import AccountBinding
 from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema, Statistic
 from greatseal.api.http import Route
+from greatseal.api.services import EABKEYS, ServiceKey
 from greatseal.host import Host
 from greatseal_eab.binding import ExternalAccountBinding
 from greatseal_eab.keys import EabKeys
+from greatseal_eab.proofs import Proofs
 from greatseal_eab.routes import EabAdmin
 from greatseal_eab.settings import EabServer, canonical_key
 from greatseal_eab.tables import SCHEMA
@@ -50,6 +52,10 @@ class Plugin:
     @hookimpl
     def account_bindings(self, host: Host) -> Sequence[AccountBinding]:
         return [ExternalAccountBinding(self.keys(host), required=host.settings(EabServer).external_account_required)]
+
+    @hookimpl
+    def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
+        return {EABKEYS: lambda: Proofs(self.keys(host))}
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
