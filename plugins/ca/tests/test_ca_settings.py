@@ -94,6 +94,19 @@ def test_wrong_values_of_a_profile_are_named(tmp_path, values, message):
     assert one(tmp_path, profiles={"p": values}).startswith(message)
 
 
+@pytest.mark.parametrize("wish", ["request", "always"])
+@pytest.mark.parametrize(("ca", "own"), [("", {}), (None, {"ocsp_url": ""})])
+def test_what_must_be_stapled_must_be_somewhere(tmp_path, wish, ca, own):
+    urls = {} if ca is None else {"ocsp_url": ca}
+    told = one(tmp_path, ca=urls, profiles={"p": {"must_staple": wish, **own}})
+
+    assert told.startswith(
+        "[profiles.p] must_staple: certificates of CA 'default' name no OCSP responder, so servers have nothing to staple"
+    )
+    elsewhere = {"must_staple": wish, "ocsp_url": "http://ocsp.example.org"}
+    Kernel(document(tmp_path, ["ca"], ca=urls, profiles={"p": elsewhere, "q": {**own, "must_staple": "never"}}))
+
+
 def test_several_mistakes_give_one_report(tmp_path):
     messages = report(
         tmp_path,

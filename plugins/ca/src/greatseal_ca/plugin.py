@@ -52,6 +52,7 @@ class Parts:
         self.authorities = Authorities(cas, self.profiles, default)
         self.inventory = Inventory(host.blocked_keys)
         self.pointers = Pointers(host.base_url, default, cas, self.profiles.settings)
+        self.problems += self.pointers.problems(self.profiles)
         self.shards = Shards()
         self.lists = Lists(host, cas, self.pointers, self.shards)
         self.status = StatusService(host, self.authorities, self.lists)

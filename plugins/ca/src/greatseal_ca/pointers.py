@@ -6,6 +6,7 @@ from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from greatseal_ca.build import Extensions, extension
+from greatseal_ca.profiles import Profiles
 from greatseal_ca.settings import CaSettings, ProfileSettings
 
 FIRST = 1
@@ -27,6 +28,16 @@ class Pointers:
     def of(self, ca_id: str, name: str) -> str:
         """What is served here of a CA under that name."""
         return f"{self._base_url}/ca/{'' if ca_id == self._default_id else f'{ca_id}/'}{name}"
+
+    def problems(self, profiles: Profiles) -> list[str]:
+        """The profiles whose servers must staple what their certificates do not say where to get, one line each."""
+        return [
+            f"[profiles.{id}] must_staple: certificates of CA {ca_id!r} name no OCSP responder, so servers have nothing to staple; "
+            f'give ocsp_url an address, leave it out, or set must_staple = "never"'
+            for ca_id in self._cas
+            for id in profiles.signed(ca_id)
+            if profiles.settings[id].must_staple != "never" and not self._ocsp(ca_id, id)
+        ]
 
     def bases(self, ca_id: str) -> list[str]:
         """Where the lists of a CA are by its certificates from now on, in the words of CA and profiles."""
