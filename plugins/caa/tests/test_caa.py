@@ -1,5 +1,6 @@
 """The lines of the interface document on CAA, and what RFC 8659 and RFC 8657 say of values."""
 
+import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -276,13 +277,16 @@ GOOD = f"ca.example; accounturi={URL}; validationmethods=http-01,dns-01"
 @example(";" * 60_000)
 @example("; a=b" * 12_000)
 def test_any_value_is_read_or_authorizes_nobody(value: str) -> None:
+    began = time.thread_time()
+    refused = refusal(value, OURS, account_url=URL, method="http-01")
+    assert time.thread_time() - began < 0.05
     try:
         issuer = parse(value)
     except ValueError:
-        assert refusal(value, OURS, account_url=URL, method="http-01") is not None
+        assert refused is not None
         return
     assert issuer.domain in value.lower()
-    assert (refusal(value, OURS, account_url=URL, method="http-01") is None) <= (issuer.domain in OURS)
+    assert (refused is None) <= (issuer.domain in OURS)
 
 
 @given(st.integers(0, len(GOOD)), st.integers(0, 3), st.text("ca.example;=- \t,/X", max_size=3))
