@@ -4,6 +4,7 @@ import hmac
 from typing import Any
 
 from greatseal.api.services import EABKEYS
+from greatseal_eab import tables as t
 from greatseal_eab.keys import NewKey, OldKey
 
 
@@ -22,6 +23,9 @@ async def test_a_key_proves_who_asks_and_is_not_used_up(shared: Any) -> None:
     await shared.bind(shared.sent())
     assert await verified("kid-1", data, mac)
     assert await shared.db.read(keys.find, "kid-2") is None
+    sealed = shared.host.keys.seal(b"not base64!", table="eab_key", row="kid-1", field="hmac_key_b64u")
+    await shared.db.write(lambda tx: tx.put(t.KEY, "kid-1", hmac_key_b64u=sealed))
+    assert not await verified("kid-1", data, mac)
 
 
 async def test_a_key_that_was_made_anew_is_another_one(shared: Any) -> None:

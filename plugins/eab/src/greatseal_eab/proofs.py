@@ -23,5 +23,8 @@ class Proofs:
         """See :class:`greatseal.api.acme.EabKeys`."""
         if self._keys.find(tx, kid) is None:
             return False
-        key = b64url_decode(self._keys.secret(tx, kid))
+        try:
+            key = b64url_decode(self._keys.secret(tx, kid))
+        except ValueError:  # what is stored is no key: a binding says so too
+            return False
         return hmac.compare_digest(mac, hmac.digest(key, data, "sha256"))
