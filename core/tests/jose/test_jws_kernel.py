@@ -165,6 +165,12 @@ def test_s040_s118_an_unsigned_or_unknown_algorithm_is_refused(private_key, alg,
         parse_compact(token).verify(private_key("RS256").public_key())
 
 
+@pytest.mark.parametrize("header", [{}, {"alg": 1}, {"alg": None}, {"alg": ["ES256"]}])
+def test_s040_a_header_names_an_algorithm(header):
+    with pytest.raises(BadJws, match="has no alg"):
+        parse_compact(with_header(json.dumps(header).encode()))
+
+
 @pytest.mark.parametrize("alg", ["HS256", "HS384", "HS512"])
 def test_s041_a_public_key_is_never_a_secret(private_key, alg):
     public = private_key("RS256").public_key()
