@@ -143,12 +143,14 @@ async def check(service: Service, ledger: Ledger, good: Certificate | None = Non
 def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> None:
     ledger = Ledger(folder)
     config = document(folder, ["ca"], ca={"ca_validity_years": 100, "validity_days": 7300}, database={"url": database})
+    recorded: set[str] = set()
     for number, one in enumerate([*plan, None]):
         code = run_apart(partial(live, config, ledger, number, one))
         assert code == (0 if one is None else KILLED), f"{number}: {one}"
+        recorded |= recorded_now(database)  # the next start may be months later, when what is old has gone
     check_numbers(ledger)
-    check_signatures(database, ledger)
-    assert len(list(ledger.lines("revoked"))) > len(plan) // 4
+    check_signatures(database, ledger, recorded)
+    assert len(list(ledger.lines("revoked"))) > sum(point not in ONCE for point, _ in plan) // 4
 
 
 def check_numbers(ledger: Ledger) -> None:
@@ -160,18 +162,23 @@ def check_numbers(ledger: Ledger) -> None:
         assert numbers == sorted(set(numbers))
 
 
-def check_signatures(database: str, ledger: Ledger) -> None:
+def recorded_now(database: str) -> set[str]:
+    """What lists and signers of answers were recorded, and are not forgotten yet."""
+    with rows_of(database) as ask:
+        lists = {bytes(digest).hex() for (digest,) in ask("SELECT digest FROM ca_crl_number")}
+        return lists | {sha256(bytes(tbs)).hexdigest() for (tbs,) in ask("SELECT tbs FROM ca_responder")}
+
+
+def check_signatures(database: str, ledger: Ledger, recorded: set[str]) -> None:
     """Nothing was signed by the CA that was not recorded."""
     signed = {digest for purpose, digest in ledger.lines("signed") if purpose.endswith(":issuing")} - {sha256(PROBE).hexdigest()}
     with rows_of(database) as ask:
         rows = ask("SELECT tbs, der FROM ca_certificate")
-        recorded = {sha256(bytes(tbs) if der is None else tbs_of(der)).hexdigest() for tbs, der in rows}
-        recorded |= {bytes(digest).hex() for (digest,) in ask("SELECT digest FROM ca_crl_number")}
-        signers = ask("SELECT tbs, der, kid FROM ca_responder")
-        assert len({kid for _, _, kid in signers}) == len(signers)  # a key has one certificate
+        signers = ask("SELECT kid FROM ca_responder")
+        assert len(set(signers)) == len(signers)  # a key has one certificate
         assert ask("SELECT count(*) FROM core_key WHERE purpose LIKE '%:ocsp' AND state <> 'revoked'") == [(1,)]
-    recorded |= {sha256(bytes(tbs)).hexdigest() for tbs, _, _ in signers}
-    assert not signed - recorded
+    certificates = {sha256(bytes(tbs) if der is None else tbs_of(der)).hexdigest() for tbs, der in rows}
+    assert not signed - recorded - certificates
 
 
 @pytest.mark.timeout(300)
@@ -184,4 +191,5 @@ def test_r120_a_spread_of_kills_brings_nothing_back(database_url: str, tmp_path:
 @pytest.mark.parametrize("point", POINTS)
 def test_r120_two_hundred_kills_at_each_point(database_url: str, tmp_path: Path, point: str) -> None:
     chosen = random.Random(point)
-    kill(database_url, tmp_path, [(point, 1 if point in ONCE else chosen.randint(1, 8)) for _ in range(KILLS)])
+    step = 4 if point.startswith("db.") else 1  # a start commits some times by itself
+    kill(database_url, tmp_path, [(point, 1 if point in ONCE else step * chosen.randint(1, 8)) for _ in range(KILLS)])
