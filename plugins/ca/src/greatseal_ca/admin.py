@@ -1,7 +1,5 @@
 """The admin API of the inventory, where an identity provider in the same service knows who is an administrator."""
 
-from typing import Literal
-
 import msgspec
 
 from greatseal.api.declarations import PermissionName
@@ -13,7 +11,7 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.profiles import X509
-from greatseal_ca.revocation import REASONS
+from greatseal_ca.revocation import REASONS, Reason
 from greatseal_ca.search import Batch, query_of, revoke_all, shown, shown_all
 
 PATH = "/api/admin/certificates"
@@ -27,9 +25,7 @@ PERMISSIONS = (
 class Revocation(msgspec.Struct, frozen=True):
     """What a revocation may say."""
 
-    reason: (
-        Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"] | None
-    ) = None
+    reason: Reason | None = None
 
 
 class CertificatesAdmin:

@@ -1,6 +1,6 @@
 """The CA for its operators, on the admin listener: certificates, lists, CAs, profiles."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from cryptography import x509
@@ -18,6 +18,7 @@ from greatseal_ca.inventory import as_pem
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.lists import Lists
 from greatseal_ca.profiles import Profiles
+from greatseal_ca.revocation import Reason
 from greatseal_ca.search import Batch, query_of, reason_of, revoke_all, shown, shown_all
 
 OPERATIONS = ("administrator", "ca_operations")
@@ -28,11 +29,7 @@ class Revocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What POST /admin/revoke says."""
 
     cert_id: str
-    reason: (
-        int
-        | Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"]
-        | None
-    ) = None
+    reason: int | Reason | None = None
 
 
 class OperatorsOfCa:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from sqlalchemy import or_, select, update
 
@@ -13,6 +14,8 @@ from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import insert_new, param
 from greatseal_ca.tables import certificate, crl, revocation
 
+Reason = Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"]
+"""The words of :data:`REASONS`."""
 REASONS: Mapping[str, int] = MappingProxyType(
     {
         "unspecified": 0,

@@ -1,7 +1,7 @@
 """What lists of certificates can be asked for, and what they show."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from cryptography import x509
@@ -15,7 +15,7 @@ from greatseal.api.store import Refuse, Tx, scan
 from greatseal.host import Host
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.names import names_of
-from greatseal_ca.revocation import REASONS
+from greatseal_ca.revocation import REASONS, Reason
 
 STATUSES = ("active", "signing", "issued", "unknown", "revoked")
 AT_ONCE = 500
@@ -28,11 +28,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Certificates that are revoked for one reason."""
 
     cert_ids: tuple[str, ...]
-    reason: (
-        int
-        | Literal["unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"]
-        | None
-    ) = None
+    reason: int | Reason | None = None
 
 
 def query_of(call: Call, page: Page, now: int, *, ca_id: str | None = None) -> CertificateQuery:
