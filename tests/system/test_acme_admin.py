@@ -240,3 +240,9 @@ async def test_r92_admin_paths_are_not_on_the_main_listener(desk):
 async def test_without_operators_there_are_no_such_routes(start_service):
     async with acme_site(start_service, admin={"listen": "127.0.0.1:0"}) as site:
         assert (await Desk(site).ask("GET", "accounts"))[0] == 404
+
+
+async def test_s120_a_registration_authority_without_a_ca_sees_nothing_of_any(desk):
+    paths = ("accounts", "orders", "certs", "profiles")
+
+    assert [(await desk.ask("GET", path, role="ca_ra"))[0] for path in paths] == [403] * 4

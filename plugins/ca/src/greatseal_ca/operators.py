@@ -176,8 +176,11 @@ def _shown_profile(one: Profile) -> dict[str, Any]:
 
 
 def _ca_of(call: Call) -> str | None:
-    """The CA that the operator is tied to, None for all."""
-    return call.caller_as(OperatorCaller).ca_id
+    """The CA that the operator is for, None for all. Raises Forbidden where the role is for one and there is none."""
+    operator = call.caller_as(OperatorCaller)
+    if operator.role == "ca_ra" and operator.ca_id is None:
+        raise Forbidden("an operator of the role ca_ra must be assigned to a CA")
+    return operator.ca_id
 
 
 def _route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
