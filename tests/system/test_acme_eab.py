@@ -191,7 +191,7 @@ BAD = {
     "a number": {"kid": 7, "hmac_key_b64u": b64url(HMAC_KEY)},
     "grants that are none": {"kid": "a", "hmac_key_b64u": b64url(HMAC_KEY), "profile_grants": "open"},
     "a grant without a name": {"kid": "a", "hmac_key_b64u": b64url(HMAC_KEY), "profile_grants": [""]},
-    "too many grants": {"kid": "a", "hmac_key_b64u": b64url(HMAC_KEY), "profile_grants": ["open"] * 101},
+    "too many grants": {"kid": "a", "hmac_key_b64u": b64url(HMAC_KEY), "profile_grants": ["open"] * 1001},
 }
 
 

@@ -20,7 +20,7 @@ class Office(OperatorDesk):
 
     async def operator(self, name: str) -> dict[str, Any]:
         """What the administrator sees of an operator."""
-        found = (await self.get("/admin/operators", token=self.token)).json["operators"]
+        found = (await self.get("/admin/operators", token=self.token)).json
         return next(one for one in found if one["name"] == name)
 
     async def sign_in_again(self) -> str:

@@ -9,8 +9,27 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from greatseal.api.declarations import Step
-from greatseal.api.problems import Problem
+from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Tx
+
+RESERVED_CA_IDS = frozenset(
+    (
+        "account", "accounts", "authz", "cert", "chain", "chall", "crl", "cross-certs", "delegation", "delegations", "directory", "eab",
+        "email-webhook", "key-change", "mtc", "new-account", "new-authz", "new-nonce", "new-order", "ocsp", "order", "orders",
+        "renewal-info", "revoke-cert", "root",
+    )
+)  # fmt: skip
+"""What stands below /acme/ and /ca/ in the paths of the default CA, and is the id of no CA therefore."""
+MOST_GRANTS, LONGEST_GRANT = 1000, 255
+
+
+def grants_of(profiles: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Profile grants as they are stored, None for none. Raises BadRequest."""
+    if not profiles:
+        return None
+    if len(profiles) > MOST_GRANTS or not all(0 < len(one) <= LONGEST_GRANT and one.isprintable() for one in profiles):
+        raise BadRequest(f"profile_grants: expected null or at most {MOST_GRANTS} ids of profiles, of 1 to {LONGEST_GRANT} characters each")
+    return tuple(profiles)
 
 
 class Identifier(msgspec.Struct, frozen=True, order=True):

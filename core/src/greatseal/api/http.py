@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import orjson
 
-from greatseal.api.problems import BadRequest
+from greatseal.api.problems import BadRequest, Forbidden
 
 T = TypeVar("T")
 C = TypeVar("C", bound="Caller")
@@ -29,6 +29,10 @@ ListenerName = Literal["main", "admin"]
 
 OPERATOR_ROLES = ("administrator", "ca_operations", "ca_ra", "auditor")
 """What operators of the CA may be. A ``ca_ra`` acts for one CA, all others for every one."""
+ADMINISTRATORS = ("administrator",)
+"""Who alone may change operators, end accounts, and see the configuration."""
+OPERATIONS = ("administrator", "ca_operations")
+"""Who may change what all CAs of the service share."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -105,6 +109,13 @@ class OperatorCaller(Caller, frozen=True, kw_only=True):
 
     role: str
     ca_id: str | None = None
+
+    @property
+    def only_ca(self) -> str | None:
+        """The CA of which alone the operator may see and change anything, None for all. Raises Forbidden for a ``ca_ra`` without one."""
+        if self.role == "ca_ra" and self.ca_id is None:
+            raise Forbidden("an operator of the role ca_ra must be assigned to a CA")
+        return self.ca_id
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,6 +313,11 @@ class Route(msgspec.Struct, frozen=True):
     summary: str = ""
     owner: Owner | None = None
     cors: bool = False
+
+
+def operator_route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
+    """A route of the admin listener for operators of the CA with one of ``roles``."""
+    return Route(method, path, handler, style="acme-admin", auth=Operator(roles), listener="admin", summary=summary)
 
 
 class AuthScheme(ABC):

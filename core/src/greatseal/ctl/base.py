@@ -11,8 +11,9 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import wraps
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -21,7 +22,7 @@ import click
 from greatseal.ctl.client import LOGIN, CtlProblem, Server, SessionFile
 from greatseal.ctl.tables import Output, printable
 
-__all__ = ["YES", "Admin", "CtlProblem", "command", "confirm", "secret_of"]
+__all__ = ["LIMIT", "WHEN", "YES", "Admin", "CtlProblem", "command", "confirm", "operator_command", "secret_of", "timestamp"]
 
 P = ParamSpec("P")
 DEFAULT_SERVER = "http://localhost:8080"
@@ -79,6 +80,19 @@ class Admin:
         wanted = {**query, "limit": min(PAGE, limit or PAGE)}
         return islice(chain.from_iterable(self.server().pages(*self._area, path, query=wanted)), limit)
 
+    def counted(self, path: str, member: str, limit: int, **query: object) -> Iterator[Any]:
+        """As :meth:`listed`, of a list that has its things in ``member`` and takes ``limit`` and ``offset``."""
+
+        def everything() -> Iterator[Any]:
+            for page in count():
+                wanted = {**query, "limit": min(PAGE, limit), "offset": page * min(PAGE, limit)}
+                found = self.ask("GET", path, query=wanted)[member]
+                yield from found
+                if len(found) < min(PAGE, limit):
+                    return
+
+        return islice(everything(), limit)
+
     @property
     def _area(self) -> tuple[str, ...]:
         return ("admin",) if self.is_operator else ("api", "admin")
@@ -111,6 +125,26 @@ def command(
     return register
 
 
+def operator_command(
+    group: click.Group | None, name: str, *, leading_dash: bool = False
+) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
+    """As :func:`command`, for operators of the CA alone."""
+
+    def register(fn: Callable[Concatenate[Admin, P], None]) -> click.Command:
+        @wraps(fn)
+        def run(admin: Admin, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if not admin.is_operator:
+                raise CtlProblem(
+                    f"this is for operators of the CA, and nobody is signed in to {admin.url} as one; "
+                    "use: greatseal ctl --server https://<admin listener> login --cert FILE --key FILE"
+                )
+            fn(admin, *args, **kwargs)
+
+        return command(group, name, leading_dash=leading_dash)(run)
+
+    return register
+
+
 def _choose_json(context: click.Context, _option: click.Parameter, chosen: bool) -> None:
     admin = context.find_object(Admin)
     if chosen and admin is not None:
@@ -119,6 +153,14 @@ def _choose_json(context: click.Context, _option: click.Parameter, chosen: bool)
 
 JSON = click.option("--json", is_flag=True, expose_value=False, callback=_choose_json, help="Print JSON for programs.")
 YES = click.option("--yes", is_flag=True, help="Do not ask before it is done.")
+LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
+WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+"""A moment in UTC."""
+
+
+def timestamp(when: datetime | None) -> int | None:
+    """The Unix timestamp of a :data:`WHEN`."""
+    return None if when is None else int(when.replace(tzinfo=UTC).timestamp())
 
 
 def confirm(question: str, yes: bool) -> None:

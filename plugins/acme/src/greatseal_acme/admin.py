@@ -7,11 +7,23 @@ from typing import Any
 import msgspec
 from sqlalchemy import Select, select
 
+from greatseal.api.acme import grants_of
 from greatseal.api.audit import AuditEvent
-from greatseal.api.http import OPERATOR_ROLES, AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
+from greatseal.api.http import (
+    ADMINISTRATORS,
+    OPERATIONS,
+    OPERATOR_ROLES,
+    AuthScheme,
+    Call,
+    Operator,
+    OperatorCaller,
+    Reply,
+    Route,
+    operator_route,
+)
 from greatseal.api.lists import filter_of, listed, page_of
 from greatseal.api.moments import seconds
-from greatseal.api.problems import BadRequest, Forbidden, NotFound
+from greatseal.api.problems import NotFound
 from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -23,12 +35,6 @@ from greatseal_acme.order_list import FIRST, OrderList, OrderQuery
 from greatseal_acme.orders import Order, read_order
 from greatseal_acme.protocol.objects import decode
 from greatseal_acme.protocol.urls import is_id
-
-ADMINISTRATOR = ("administrator",)
-OPERATIONS = ("administrator", "ca_operations")
-MOST_GRANTS = 1000
-LONGEST_GRANT = 255
-
 
 _ACCOUNT_FILTERS = {
     "status": t.account.c.status == param("status"),
@@ -57,20 +63,20 @@ class AccountsAdmin:
         account = "/admin/account/{id}"
         grants = f"{account}/profile-grants"
         return [
-            _route("GET", "/admin/accounts", self.listed, OPERATOR_ROLES, "ACME accounts, newest first"),
-            _route("GET", account, self.show, OPERATOR_ROLES, "One ACME account"),
-            _route("POST", f"{account}/deactivate", self.deactivate, ADMINISTRATOR, "Deactivate an account, as its holder can"),
-            _route("POST", f"{account}/revoke", self.revoke, ADMINISTRATOR, "Revoke an account for good, with its orders"),
-            _route("GET", grants, self.show_grants, OPERATOR_ROLES, "The profile grants of an account"),
-            _route("PUT", grants, self.set_grants, OPERATIONS, "Set the profile grants of an account"),
-            _route("DELETE", grants, self.delete_grants, ADMINISTRATOR, "Take the profile grants of an account away"),
-            _route("GET", "/admin/orders", self.orders, OPERATOR_ROLES, "Orders, newest first"),
-            _route("GET", "/admin/orders/{id}", self.order, OPERATOR_ROLES, "One order"),
+            operator_route("GET", "/admin/accounts", self.listed, OPERATOR_ROLES, "ACME accounts, newest first"),
+            operator_route("GET", account, self.show, OPERATOR_ROLES, "One ACME account"),
+            operator_route("POST", f"{account}/deactivate", self.deactivate, ADMINISTRATORS, "Deactivate an account, as its holder can"),
+            operator_route("POST", f"{account}/revoke", self.revoke, ADMINISTRATORS, "Revoke an account for good, with its orders"),
+            operator_route("GET", grants, self.show_grants, OPERATOR_ROLES, "The profile grants of an account"),
+            operator_route("PUT", grants, self.set_grants, OPERATIONS, "Set the profile grants of an account"),
+            operator_route("DELETE", grants, self.delete_grants, ADMINISTRATORS, "Take the profile grants of an account away"),
+            operator_route("GET", "/admin/orders", self.orders, OPERATOR_ROLES, "Orders, newest first"),
+            operator_route("GET", "/admin/orders/{id}", self.order, OPERATOR_ROLES, "One order"),
         ]
 
     async def listed(self, call: Call) -> Reply:
         page = page_of(call)
-        filters = {"status": filter_of(call, "status"), "ca_id": _ca_of(call) or filter_of(call, "ca_id")}
+        filters = {"status": filter_of(call, "status"), "ca_id": call.caller_as(OperatorCaller).only_ca or filter_of(call, "ca_id")}
         given = {name: value for name, value in filters.items() if value is not None}
         found = await self._host.db.read(self._listed, page.after or FIRST, page.wanted, given)
         return listed(call, self._host.base_url, page, found, key=lambda one: one.view.id, shown=shown_account)
@@ -90,16 +96,13 @@ class AccountsAdmin:
         return Reply.json({"profile_grants": (await self._found(call)).view.profile_grants})
 
     async def set_grants(self, call: Call) -> Reply:
-        grants = (await call.body(Grants)).profile_grants or None
-        if grants and (len(grants) > MOST_GRANTS or not all(0 < len(one) <= LONGEST_GRANT and one.isprintable() for one in grants)):
-            raise BadRequest(f"profile_grants: expected null, or at most {MOST_GRANTS} ids of profiles")
-        return await self._grant(call, grants)
+        return await self._grant(call, grants_of((await call.body(Grants)).profile_grants))
 
     async def delete_grants(self, call: Call) -> Reply:
         return await self._grant(call, None)
 
     async def orders(self, call: Call) -> Reply:
-        ca_id = _ca_of(call)
+        ca_id = call.caller_as(OperatorCaller).only_ca
         page = page_of(call)
         query = OrderQuery(
             limit=page.wanted,
@@ -112,14 +115,14 @@ class AccountsAdmin:
         return listed(call, self._host.base_url, page, found, key=lambda one: str(one.id), shown=_shown_row)
 
     async def order(self, call: Call) -> Reply:
-        ca_id = _ca_of(call)
+        ca_id = call.caller_as(OperatorCaller).only_ca
         order = await self._host.db.read(read_order, call.path["id"]) if is_id(call.path["id"]) else None
         if order is None or ca_id not in {None, order.ca_id}:
             raise NotFound("there is no such order")
         return Reply.json(_shown_order(order))
 
     async def _found(self, call: Call) -> Account:
-        ca_id = _ca_of(call)
+        ca_id = call.caller_as(OperatorCaller).only_ca
         account = await self._accounts.get(_id_of(call))
         if account is None or (ca_id is not None and account.scope not in {"", ca_id}):
             raise unknown()
@@ -190,14 +193,6 @@ def _shown_order(order: Order) -> dict[str, Any]:
     }
 
 
-def _ca_of(call: Call) -> str | None:
-    """The CA that the operator is for, None for all. Raises Forbidden where the role is for one and there is none."""
-    operator = call.caller_as(OperatorCaller)
-    if operator.role == "ca_ra" and operator.ca_id is None:
-        raise Forbidden("an operator of the role ca_ra must be assigned to a CA")
-    return operator.ca_id
-
-
 def _id_of(call: Call) -> str:
     id = call.path["id"]
     if not is_id(id):
@@ -209,7 +204,3 @@ def _id_of(call: Call) -> str:
 def _listing(filters: Sequence[str]) -> Select[Any]:
     conditions = (_ACCOUNT_FILTERS[name] for name in filters)
     return select(t.account).where(t.account.c.id < param("before"), *conditions).order_by(t.account.c.id.desc()).limit(param("most"))
-
-
-def _route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
-    return Route(method, path, handler, style="acme-admin", auth=Operator(roles), listener="admin", summary=summary)

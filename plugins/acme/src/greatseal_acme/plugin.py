@@ -16,7 +16,6 @@ from greatseal.api.services import ACCOUNTS, CHALLENGES, EXAMINER, ISSUANCE, Ser
 from greatseal.host import Host
 from greatseal_acme.accounts import totals
 from greatseal_acme.finalize import AccountGrant
-from greatseal_acme.protocol.urls import RESERVED
 from greatseal_acme.routes import Handlers
 from greatseal_acme.service import Acme
 from greatseal_acme.settings import Acme as AcmeSection
@@ -99,11 +98,6 @@ class Plugin:
     def discovery(self, host: Host) -> Sequence[Discovery]:
         acme = self.acme(host)
         return [Discovery("acme", lambda: acme.members(acme.paths.default))]
-
-    @hookimpl
-    def verify(self, host: Host) -> Sequence[str]:
-        taken = [ca.id for ca in host.settings_list(CaId) if ca.id in RESERVED]
-        return [f"[ca] id: {id!r} is a name in the paths of ACME, /acme/{id}; choose another id" for id in taken]
 
     @hookimpl
     def statistics(self, host: Host) -> Sequence[Statistic]:

@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent, AuditQuery
-from greatseal.api.http import Call, Operator, Reply, Route
+from greatseal.api.http import ADMINISTRATORS, Call, Reply, Route, operator_route
 from greatseal.api.issuance import Finalization, FinalizeCheck
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import Unavailable
@@ -39,8 +39,8 @@ class Alarm:
 
     def routes(self) -> list[Route]:
         """How an administrator ends the halt."""
-        only, summary = Operator(("administrator",)), "Allow issuing again after the alarm"
-        return [Route("POST", "/admin/alarm/reset", self.reset, "acme-admin", only, "admin", summary=summary)] if self._halts else []
+        summary = "Allow issuing again after the alarm"
+        return [operator_route("POST", "/admin/alarm/reset", self.reset, ADMINISTRATORS, summary)] if self._halts else []
 
     def checks(self) -> list[FinalizeCheck]:
         """What keeps certificates from being issued."""

@@ -22,7 +22,7 @@ def operators() -> None:
 @command(operators, "list", feature="ca-admin", writes=False)
 async def list_operators(_plugin: Plugin, host: Host) -> None:
     """List operators. It may run beside the service."""
-    for one in await host.db.read(stored.listed, 1000, 0):
+    for one in await host.db.read(stored.listed, 1000):
         state = "active" if one["active"] else "inactive"
         click.echo(f"{one['name']}  {one['role']}  {state}  {one['cert_fingerprint'] or one['gssapi_principal'] or one['eab_kid']}")
 

@@ -1,55 +1,12 @@
 """``greatseal ctl`` for operators of the CA: accounts, orders, EAB keys, profiles, operators, the audit log of the CA."""
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from functools import wraps
-from itertools import count, islice
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
 
 import click
 
-from greatseal.ctl.base import YES, Admin, CtlProblem, confirm, secret_of
-from greatseal.ctl.base import command as anybodys
-
-P = ParamSpec("P")
-PAGE = 1000
-LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-
-
-def command(
-    group: click.Group | None, name: str, *, leading_dash: bool = False
-) -> Callable[[Callable[Concatenate[Admin, P], None]], click.Command]:
-    """As :func:`greatseal.ctl.base.command`, for operators alone."""
-
-    def register(fn: Callable[Concatenate[Admin, P], None]) -> click.Command:
-        @wraps(fn)
-        def run(admin: Admin, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            if not admin.is_operator:
-                raise CtlProblem(
-                    f"this is for operators of the CA, and nobody is signed in to {admin.url} as one; "
-                    "use: greatseal ctl --server https://<admin listener> login --cert FILE --key FILE"
-                )
-            fn(admin, *args, **kwargs)
-
-        return anybodys(group, name, leading_dash=leading_dash)(run)
-
-    return register
-
-
-def paged(admin: Admin, path: str, member: str, limit: int, **query: object) -> Iterator[Any]:
-    """The things of a list with ``limit`` and ``offset``, read page by page while they are taken."""
-
-    def everything() -> Iterator[Any]:
-        for page in count():
-            wanted = {**query, "limit": min(PAGE, limit), "offset": page * min(PAGE, limit)}
-            found = admin.ask("GET", path, query=wanted)[member]
-            yield from found
-            if len(found) < min(PAGE, limit):
-                return
-
-    return islice(everything(), limit)
-
+from greatseal.ctl.base import LIMIT, WHEN, YES, Admin, confirm, secret_of, timestamp
+from greatseal.ctl.base import operator_command as command
 
 # ---- ACME accounts and orders
 
@@ -143,7 +100,7 @@ def eab() -> None:
 def list_keys(admin: Admin, used: bool | None, limit: int) -> None:
     """List keys."""
     query = {} if used is None else {"used": "true" if used else "false"}
-    admin.output.rows(paged(admin, "eab", "eab_keys", limit, **query), ("kid", "created", "used_at", "profile_grants"), "no keys")
+    admin.output.rows(admin.counted("eab", "eab_keys", limit, **query), ("kid", "created", "used_at", "profile_grants"), "no keys")
 
 
 @command(eab, "show", leading_dash=True)
@@ -217,7 +174,7 @@ def operators() -> None:
 def list_operators(admin: Admin, limit: int) -> None:
     """List operators by name."""
     columns = ("name", "role", "ca_id", "active", "last_seen_at", "locked_until", "id")
-    admin.output.rows(paged(admin, "operators", "operators", limit), columns, "no operators")
+    admin.output.rows(admin.listed("operators", limit), columns, "no operators")
 
 
 @command(operators, "show")
@@ -288,14 +245,14 @@ def delete_operator(admin: Admin, id: str, yes: bool) -> None:
 @click.option("--type", help="Of this type alone, such as cert.revoke.")
 @click.option("--subject", help="About this subject alone.")
 @click.option("--outcome", type=click.Choice(["success", "failure"]), help="With this outcome alone.")
-@click.option("--since", type=click.DateTime(), help="From then on, UTC.")
-@click.option("--until", type=click.DateTime(), help="Before then, UTC.")
+@click.option("--since", type=WHEN, help="From then on, UTC.")
+@click.option("--until", type=WHEN, help="Before then, UTC.")
 @LIMIT
 def audit(admin: Admin, /, limit: int, since: datetime | None, until: datetime | None, **query: str | None) -> None:
     """Show audit events of the CA, newest first."""
-    wanted = {**query, "from": _seconds(since), "until": _seconds(until)}
+    wanted = {**query, "from": timestamp(since), "until": timestamp(until)}
     columns = ("occurred_at", "event_type", "outcome", "subject", "principal", "detail")
-    admin.output.rows(paged(admin, "audit", "events", limit, **wanted), columns, "no events")
+    admin.output.rows(admin.counted("audit", "events", limit, **wanted), columns, "no events")
 
 
 @command(None, "ca-stats")
@@ -315,10 +272,6 @@ def resume(admin: Admin) -> None:
     """Allow issuing again after the alarm ended it."""
     admin.ask("POST", "alarm", "reset")
     admin.output.done("certificates are issued again")
-
-
-def _seconds(when: datetime | None) -> int | None:
-    return None if when is None else int(when.replace(tzinfo=UTC).timestamp())
 
 
 COMMANDS = (accounts, orders, eab, list_profiles, cas, operators, audit, stats, config, resume)

@@ -36,7 +36,7 @@ _ANY = select(t.operator.c.id).limit(1)
 _SHOWN = select(*t.operator.c, t.attempt.c.failed_attempts, t.attempt.c.locked_until, t.attempt.c.last_seen_at).outerjoin_from(
     t.operator, t.attempt, t.attempt.c.operator_id == t.operator.c.id
 )
-_LISTED = _SHOWN.order_by(t.operator.c.name).limit(param("limit")).offset(param("offset"))
+_LISTED = _SHOWN.where(t.operator.c.name > param("last")).order_by(t.operator.c.name).limit(param("limit"))
 _ONE = _SHOWN.where(t.operator.c.id == param("id"))
 _COUNT = select(func.count().label("total")).select_from(t.operator)
 _CERTIFICATES = select(t.operator.c.certificate).where(t.operator.c.active == 1, t.operator.c.certificate.is_not(None))
@@ -97,9 +97,9 @@ def certificates(tx: Tx) -> Sequence[bytes]:
 
 
 @scan
-def listed(tx: Tx, limit: int, offset: int) -> list[dict[str, Any]]:
-    """Operators by name, as the API shows them."""
-    return [_shown(row) for row in tx.all(_LISTED, limit=limit, offset=offset)]
+def listed(tx: Tx, limit: int, last: str = "") -> list[dict[str, Any]]:
+    """Operators by name, those after that name, as the API shows them."""
+    return [_shown(row) for row in tx.all(_LISTED, limit=limit, last=last)]
 
 
 def shown(tx: Tx, id: str) -> dict[str, Any]:

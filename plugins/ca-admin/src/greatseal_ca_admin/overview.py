@@ -10,7 +10,7 @@ from typing import Any
 from greatseal import __version__
 from greatseal.api.audit import AuditQuery, AuditRecord
 from greatseal.api.declarations import Statistic
-from greatseal.api.http import OPERATOR_ROLES, Call, Operator, Reply, Route
+from greatseal.api.http import ADMINISTRATORS, OPERATOR_ROLES, Call, Reply, Route, operator_route
 from greatseal.api.lists import LARGEST, MOST, filter_of, number_of
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.problems import BadRequest
@@ -33,14 +33,14 @@ class Overview:
 
     def routes(self) -> list[Route]:
         """All of them."""
-        looks, only = Operator(("administrator", "auditor")), Operator(("administrator",))
         return [
-            Route("GET", "/admin/audit", self.audit, "acme-admin", looks, "admin", summary="Audit events of the CA, newest first"),
-            Route("GET", "/admin/stats", self.stats, "acme-admin", Operator(OPERATOR_ROLES), "admin", summary="How much there is"),
-            Route("GET", "/admin/config", self.config, "acme-admin", only, "admin", summary="The configuration, without secrets"),
+            operator_route("GET", "/admin/audit", self.audit, ("administrator", "auditor"), "Audit events of the CA, newest first"),
+            operator_route("GET", "/admin/stats", self.stats, OPERATOR_ROLES, "How much there is"),
+            operator_route("GET", "/admin/config", self.config, ADMINISTRATORS, "The configuration, without secrets"),
         ]
 
     async def audit(self, call: Call) -> Reply:
+        # The only lists with an offset are those whose interface names one: this and that of EAB keys.
         limit = number_of(call, "limit", least=1, default=100, most=MOST)
         offset = number_of(call, "offset", least=0, default=0, most=LARGEST)
         query = AuditQuery(

@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from greatseal.api.acme import EabKeys
 from greatseal.api.audit import AuditEvent
-from greatseal.api.http import Call, Operator, Reply, Route
-from greatseal.api.lists import LARGEST, MOST, number_of
+from greatseal.api.http import ADMINISTRATORS, Call, Reply, Route, operator_route
+from greatseal.api.lists import listed, page_of
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
@@ -21,7 +21,7 @@ from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca_admin import operators
 from greatseal_ca_admin.eab_sign_in import is_kid
 from greatseal_ca_admin.lockout import unlock
-from greatseal_ca_admin.operators import ADMINISTRATOR, Fields
+from greatseal_ca_admin.operators import Fields
 
 PATH = "/admin/operators"
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -70,22 +70,21 @@ class OperatorsAdmin:
 
     def routes(self) -> list[Route]:
         """All of them."""
-        only, one = Operator((ADMINISTRATOR,)), f"{PATH}/{{id}}"
+        only, one = ADMINISTRATORS, f"{PATH}/{{id}}"
         return [
-            Route("GET", PATH, self.listed, "acme-admin", only, "admin", summary="Operators by name"),
-            Route("POST", PATH, self.create, "acme-admin", only, "admin", summary="Make an operator"),
-            Route("GET", one, self.show, "acme-admin", only, "admin", summary="One operator"),
-            Route("PUT", one, self.replace, "acme-admin", only, "admin", summary="Replace an operator"),
-            Route("PATCH", one, self.change, "acme-admin", only, "admin", summary="Change an operator"),
-            Route("DELETE", one, self.delete, "acme-admin", only, "admin", summary="Delete an operator"),
-            Route("POST", f"{one}/unlock", self.unlock, "acme-admin", only, "admin", summary="Unlock an operator after failed sign-ins"),
+            operator_route("GET", PATH, self.listed, only, "Operators by name"),
+            operator_route("POST", PATH, self.create, only, "Make an operator"),
+            operator_route("GET", one, self.show, only, "One operator"),
+            operator_route("PUT", one, self.replace, only, "Replace an operator"),
+            operator_route("PATCH", one, self.change, only, "Change an operator"),
+            operator_route("DELETE", one, self.delete, only, "Delete an operator"),
+            operator_route("POST", f"{one}/unlock", self.unlock, only, "Unlock an operator after failed sign-ins"),
         ]
 
     async def listed(self, call: Call) -> Reply:
-        limit = number_of(call, "limit", least=1, default=100, most=MOST)
-        offset = number_of(call, "offset", least=0, default=0, most=LARGEST)
-        found = await self._host.db.read(operators.listed, limit, offset)
-        return Reply.json({"operators": found, "limit": limit, "offset": offset})
+        page = page_of(call)
+        found = await self._host.db.read(operators.listed, page.wanted, page.after)
+        return listed(call, self._host.base_url, page, found, key=lambda one: str(one["name"]), shown=lambda one: one)
 
     async def show(self, call: Call) -> Reply:
         return Reply.json(await self._host.db.read(operators.shown, call.path["id"]))

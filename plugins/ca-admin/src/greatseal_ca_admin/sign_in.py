@@ -6,7 +6,7 @@ from hashlib import sha256
 from cryptography import x509
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.http import OPERATOR_ROLES, Call, Handler, Operator, Reply, Route
+from greatseal.api.http import OPERATOR_ROLES, Call, Handler, Reply, Route, operator_route
 from greatseal.api.issuance import Issuance
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.store import Refused, Tx
@@ -34,11 +34,10 @@ class SignIn:
 
     def routes(self) -> list[Route]:
         """All of them."""
-        anybody = Operator(OPERATOR_ROLES)
         return [
             Route("POST", SESSION, self.begin, "acme-admin", PROVES, "admin", summary="Sign in with a client certificate"),
-            Route("GET", SESSION, self.show, "acme-admin", anybody, "admin", summary="Who is signed in"),
-            Route("DELETE", SESSION, self.end, "acme-admin", anybody, "admin", summary="Sign out"),
+            operator_route("GET", SESSION, self.show, OPERATOR_ROLES, "Who is signed in"),
+            operator_route("DELETE", SESSION, self.end, OPERATOR_ROLES, "Sign out"),
         ]
 
     async def begin(self, call: Call) -> Reply:

@@ -4,12 +4,12 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC
 from typing import Any
 
 import click
 
-from greatseal.ctl.base import YES, Admin, CtlProblem, command, confirm
+from greatseal.ctl.base import LIMIT, WHEN, YES, Admin, CtlProblem, confirm, timestamp
+from greatseal.ctl.base import operator_command as command
 
 COLUMNS = ("serial", "ca_id", "status", "profile", "account_id", "not_after", "id")
 SOON = ("not_after", "ca_id", "serial", "account_id", "names")
@@ -32,10 +32,10 @@ def certificates() -> None:
 @click.option("--serial", help="Of this serial, in hexadecimal.")
 @click.option("--spki", help="Of the key with this SHA-256, in hexadecimal.")
 @click.option("--status", type=click.Choice(["active", "signing", "issued", "unknown", "revoked"]), help="In this state alone.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
+@LIMIT
 def list_certificates(admin: Admin, /, limit: int, **query: str | None) -> None:
     """List certificates, newest first. Active ones are issued and have not ended."""
-    admin.output.rows(admin.listed(_path(admin), limit, **query), COLUMNS, "no certificates")
+    admin.output.rows(admin.listed("certs", limit, **query), COLUMNS, "no certificates")
 
 
 @command(certificates, "show")
@@ -52,7 +52,7 @@ def show_certificate(admin: Admin, ca: str, serial: str) -> None:
 @click.option("--account", "account_id", help="All of this ACME account.")
 @click.option("--profile", help="All of this profile.")
 @click.option("--spki", help="All of the key with this SHA-256, in hexadecimal.")
-@click.option("--since", type=click.DateTime(), help="All that were issued since then, UTC.")
+@click.option("--since", type=WHEN, help="All that were issued since then, UTC.")
 @click.option("--reason", type=click.Choice(REASONS), help="Why; left out, none is given.")
 @click.option("--dry-run", is_flag=True, help="Show what would be revoked, and change nothing.")
 @YES
@@ -61,14 +61,14 @@ def revoke_certificates(admin: Admin, /, *, ca: str | None, serial: str | None, 
     yes, since = more.pop("yes"), more.pop("since")
     wanted: dict[str, Any] = {name: value for name, value in more.items() if value is not None}
     if since is not None:
-        wanted["issued_after"] = int(since.replace(tzinfo=UTC).timestamp())
+        wanted["issued_after"] = timestamp(since)
     if serial is not None and not wanted and not dry_run:
         assert ca is not None
         _revoke_one(admin, ca, serial, reason, yes=yes)
         return
     if serial is not None or not wanted:
         raise CtlProblem("name one certificate by CA and SERIAL, or many by --account, --profile, --spki or --since", code=2)
-    found = list(admin.listed(_path(admin), None, status="active", ca_id=ca, **wanted))
+    found = list(admin.listed("certs", None, status="active", ca_id=ca, **wanted))
     if dry_run or not found:
         admin.output.rows(iter(found), COLUMNS, "no active certificate fits")
         return
@@ -82,7 +82,7 @@ def revoke_certificates(admin: Admin, /, *, ca: str | None, serial: str | None, 
 @click.option("--account", "account_id", help="Of this ACME account alone.")
 def expiring_certificates(admin: Admin, days: int, ca_id: str | None, account_id: str | None) -> None:
     """List certificates that end soon and were not renewed: no active one that ends later has all their names."""
-    active = list(admin.listed(_path(admin), None, status="active", ca_id=ca_id, account_id=account_id))
+    active = list(admin.listed("certs", None, status="active", ca_id=ca_id, account_id=account_id))
     end = int(time.time()) + days * DAY
     soon = sorted(not_renewed(active, end), key=lambda one: (one["not_after"], one["id"]))
     admin.output.rows(iter(soon), SOON, f"no certificate that was not renewed ends within {days} days")
@@ -104,22 +104,17 @@ def not_renewed(active: Sequence[dict[str, Any]], end: int) -> Iterator[dict[str
 def _revoke_one(admin: Admin, ca: str, serial: str, reason: str | None, *, yes: bool) -> None:
     confirm(f"Revoke the certificate {serial} of CA {ca}? This cannot be taken back.", yes)
     body = {} if reason is None else {"reason": reason}
-    if admin.is_operator:
-        found = _one(admin, ca, serial)
-        admin.ask("POST", "revoke", body={"cert_id": found["id"], **body})
-        made = _one(admin, ca, serial)
-    else:
-        made = admin.ask("POST", "certificates", ca, serial, "revocation", body=body)
+    admin.ask("POST", "revoke", body={"cert_id": _one(admin, ca, serial)["id"], **body})
+    made = _one(admin, ca, serial)
     admin.output.done(f"certificate {made['serial']} of CA {made['ca_id']} is revoked", made)
 
 
 def _revoke_many(admin: Admin, ids: list[str], reason: str | None) -> None:
-    path = ("revocations",) if admin.is_operator else ("certificates", "revocations")
     report: dict[str, list[Any]] = {"revoked": [], "refused": []}
     with click.progressbar(length=len(ids), label="Revoking", file=sys.stderr) as bar:
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
-            answer = admin.ask("POST", *path, body={"cert_ids": some, **({} if reason is None else {"reason": reason})})
+            answer = admin.ask("POST", "revocations", body={"cert_ids": some, **({} if reason is None else {"reason": reason})})
             for name, found in report.items():
                 found.extend(answer[name])
             bar.update(len(some))
@@ -131,16 +126,10 @@ def _revoke_many(admin: Admin, ids: list[str], reason: str | None) -> None:
 
 
 def _one(admin: Admin, ca: str, serial: str) -> Any:
-    if not admin.is_operator:
-        return admin.ask("GET", "certificates", ca, serial)
     found = next(admin.listed("certs", 1, ca_id=ca, serial=serial), None)
     if found is None:
         raise CtlProblem(f"CA {ca} has no certificate of the serial {serial}")
     return found
-
-
-def _path(admin: Admin) -> str:
-    return "certs" if admin.is_operator else "certificates"
 
 
 COMMANDS = (certificates,)

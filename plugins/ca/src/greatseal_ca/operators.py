@@ -6,7 +6,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from greatseal.api.http import OPERATOR_ROLES, AuthScheme, Call, HandlerFunction, Operator, OperatorCaller, Reply, Route
+from greatseal.api.http import OPERATIONS, OPERATOR_ROLES, AuthScheme, Call, Operator, OperatorCaller, Reply, Route, operator_route
 from greatseal.api.issuance import Certificate, Profile
 from greatseal.api.lists import filter_of, listed, page_of
 from greatseal.api.moments import seconds
@@ -21,7 +21,6 @@ from greatseal_ca.profiles import Profiles
 from greatseal_ca.revocation import Reason
 from greatseal_ca.search import Batch, query_of, reason_of, revoke_all, shown, shown_all
 
-OPERATIONS = ("administrator", "ca_operations")
 REVOKERS = (*OPERATIONS, "ca_ra")
 
 
@@ -47,25 +46,25 @@ class OperatorsOfCa:
         if Operator.__name__ not in self._host.components(AuthScheme):
             return []
         return [
-            _route("GET", "/admin/certs", self.listed, OPERATOR_ROLES, "Certificates, newest first"),
-            _route("GET", "/admin/certs/{id}", self.show, OPERATOR_ROLES, "One certificate"),
-            _route("GET", "/admin/certs/{id}/download", self.download, REVOKERS, "A certificate in PEM, or DER with ?format=der"),
-            _route("POST", "/admin/revoke", self.revoke, REVOKERS, "Revoke a certificate"),
-            _route("POST", "/admin/revocations", self.revoke_all, REVOKERS, "Revoke many certificates"),
-            _route("POST", "/admin/crl/force", self.force_all, OPERATIONS, "Make all revocation lists again"),
-            _route("POST", "/admin/ca/{id}/crl/force", self.force, OPERATIONS, "Make the revocation lists of a CA again"),
-            _route("GET", "/admin/cas", self.cas, OPERATIONS, "The CAs"),
-            _route("GET", "/admin/cas/{id}", self.ca, OPERATIONS, "One CA"),
-            _route("GET", "/admin/cas/{id}/cert", self.ca_certificate, OPERATIONS, "The certificate of a CA and those above it, in PEM"),
-            _route("GET", "/admin/profiles", self.profiles, OPERATOR_ROLES, "The profiles of every CA"),
-            _route("GET", "/admin/profiles/{id}", self.profile, OPERATOR_ROLES, "One profile"),
+            operator_route("GET", "/admin/certs", self.listed, OPERATOR_ROLES, "Certificates, newest first"),
+            operator_route("GET", "/admin/certs/{id}", self.show, OPERATOR_ROLES, "One certificate"),
+            operator_route("GET", "/admin/certs/{id}/download", self.download, REVOKERS, "A certificate in PEM, or DER with ?format=der"),
+            operator_route("POST", "/admin/revoke", self.revoke, REVOKERS, "Revoke a certificate"),
+            operator_route("POST", "/admin/revocations", self.revoke_all, REVOKERS, "Revoke many certificates"),
+            operator_route("POST", "/admin/crl/force", self.force_all, OPERATIONS, "Make all revocation lists again"),
+            operator_route("POST", "/admin/ca/{id}/crl/force", self.force, OPERATIONS, "Make the revocation lists of a CA again"),
+            operator_route("GET", "/admin/cas", self.cas, OPERATIONS, "The CAs"),
+            operator_route("GET", "/admin/cas/{id}", self.ca, OPERATIONS, "One CA"),
+            operator_route("GET", "/admin/cas/{id}/cert", self.ca_certificate, OPERATIONS, "A CA and those above it, in PEM"),
+            operator_route("GET", "/admin/profiles", self.profiles, OPERATOR_ROLES, "The profiles of every CA"),
+            operator_route("GET", "/admin/profiles/{id}", self.profile, OPERATOR_ROLES, "One profile"),
         ]
 
     # ---- Certificates
 
     async def listed(self, call: Call) -> Reply:
         page = page_of(call)
-        query = query_of(call, page, self._host.clock.now(), ca_id=_ca_of(call))
+        query = query_of(call, page, self._host.clock.now(), ca_id=call.caller_as(OperatorCaller).only_ca)
         found = await self._issuance.certificates(query)
         members = await shown_all(self._host, found)
         return listed(call, self._host.base_url, page, found, key=lambda one: one.id, shown=lambda one: members[one.id])
@@ -105,7 +104,7 @@ class OperatorsOfCa:
     async def _seen(self, call: Call) -> Certificate:
         """The certificate of the path; of a CA that is not the operator's there is none."""
         found = await self._issuance.certificate(call.path["id"])
-        if found is None or _ca_of(call) not in {None, found.ca_id}:
+        if found is None or call.caller_as(OperatorCaller).only_ca not in {None, found.ca_id}:
             raise NotFound("there is no such certificate")
         return found
 
@@ -128,14 +127,14 @@ class OperatorsOfCa:
         return Reply(body=as_pem(self._issuing(call).chain).encode(), content_type="application/pem-certificate-chain")
 
     async def profiles(self, call: Call) -> Reply:
-        own = _ca_of(call)
+        own = call.caller_as(OperatorCaller).only_ca
         offered = [
             _shown_profile(one) for ca_id in self._profiles.ca_ids if own in {None, ca_id} for one in self._profiles.of(ca_id).values()
         ]
         return Reply.json({"profiles": offered})
 
     async def profile(self, call: Call) -> Reply:
-        own, id = _ca_of(call), call.path["id"]
+        own, id = call.caller_as(OperatorCaller).only_ca, call.path["id"]
         found = [self._profiles.of(ca_id).get(id) for ca_id in self._profiles.ca_ids if own in {None, ca_id}]
         offered = [one for one in found if one is not None]
         if not offered:
@@ -173,15 +172,3 @@ def _shown_profile(one: Profile) -> dict[str, Any]:
         "validity_days": one.validity_days,
         "eku": list(one.eku),
     }
-
-
-def _ca_of(call: Call) -> str | None:
-    """The CA that the operator is for, None for all. Raises Forbidden where the role is for one and there is none."""
-    operator = call.caller_as(OperatorCaller)
-    if operator.role == "ca_ra" and operator.ca_id is None:
-        raise Forbidden("an operator of the role ca_ra must be assigned to a CA")
-    return operator.ca_id
-
-
-def _route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:
-    return Route(method, path, handler, style="acme-admin", auth=Operator(roles), listener="admin", summary=summary)

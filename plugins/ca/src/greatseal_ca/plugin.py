@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Placement, Reads, Schema, Statistic, Welcome
+from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Placement, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, Issuer
 from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
 from greatseal_ca import health, profiles
-from greatseal_ca.admin import PERMISSIONS, CertificatesAdmin
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns, KeyTypes
 from greatseal_ca.identifiers import BUILT_IN
@@ -97,10 +96,6 @@ class Plugin:
         ]
 
     @hookimpl
-    def permissions(self) -> Sequence[PermissionName]:
-        return PERMISSIONS
-
-    @hookimpl
     def commands(self) -> "Sequence[click.Command]":
         from greatseal_ca.commands import COMMANDS
         from greatseal_ca.trust import trust
@@ -149,7 +144,6 @@ class Plugin:
         return [
             *CaCertificates(host, parts.authorities).routes(),
             *parts.status.routes(),
-            *CertificatesAdmin(host, parts.issuance).routes(),
             *OperatorsOfCa(host, parts.issuance, parts.authorities, parts.profiles, parts.lists).routes(),
         ]
 

@@ -11,6 +11,7 @@ import msgspec
 from cryptography.x509 import ObjectIdentifier
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from greatseal.api.acme import RESERVED_CA_IDS
 from greatseal.api.keys import HashAlg, in_store
 
 KEY_TYPES = ("ec:P-256", "ec:P-384", "rsa:2048", "rsa:3072", "rsa:4096", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87")
@@ -56,15 +57,6 @@ _ANY_POLICY = "2.5.29.32.0"
 _LONGEST_ORGANIZATION = 64
 """RFC 5280 appendix A: ub-organization-name."""
 _REFUSED_EKUS = {"2.5.29.37.0", ExtendedKeyUsageOID.OCSP_SIGNING.dotted_string}
-
-_TAKEN = frozenset(
-    (
-        "account", "accounts", "authz", "cert", "chain", "chall", "crl", "cross-certs", "delegation", "delegations", "directory", "eab",
-        "email-webhook", "key-change", "mtc", "new-account", "new-authz", "new-nonce", "new-order", "ocsp", "order", "orders",
-        "renewal-info", "revoke-cert", "root",
-    )
-)  # fmt: skip
-"""What stands below /acme/ and /ca/ besides the ids of CAs."""
 
 Id = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
 Country = Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")]
@@ -125,7 +117,7 @@ class CaSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems = [
-            *([f"id: {self.id!r} is a word in the paths of the service; choose another"] if self.id in _TAKEN else []),
+            *([f"id: {self.id!r} is a word in the paths of the service; choose another"] if self.id in RESERVED_CA_IDS else []),
             *([] if self.key_type in KEY_TYPES else [f"key_type: {self.key_type!r} is none of {', '.join(KEY_TYPES)}"]),
             *_name_problems(self),
             *_file_problems(self),

@@ -8,14 +8,6 @@ from greatseal.api.problems import NotFound
 is_id = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
 """Whether a text can be the id of anything here; only such text reaches the database."""
 
-RESERVED = frozenset(
-    {
-        "account", "authz", "cert", "chall", "delegation", "delegations", "directory", "eab", "email-webhook", "key-change", "mtc",
-        "new-account", "new-authz", "new-nonce", "new-order", "order", "renewal-info", "revoke-cert",
-    }
-)  # fmt: skip
-"""What may stand behind /acme/ in the paths of the default CA, and is the id of no CA therefore."""
-
 
 class Urls:
     """The URLs of one CA below one path.

@@ -1,14 +1,11 @@
 """``greatseal ctl``: keys, cluster key, nodes, families, users, groups, scopes, audit."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
 
-from greatseal.ctl.base import YES, Admin, command, confirm, secret_of
-
-LIMIT = click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-
+from greatseal.ctl.base import LIMIT, WHEN, YES, Admin, command, confirm, secret_of, timestamp
 
 # ---- Keys
 
@@ -173,9 +170,6 @@ def delete_scope(admin: Admin, name: str, yes: bool) -> None:
 # ---- Audit
 
 
-WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
-
-
 @command(None, "audit")
 @click.option("--type", "event_type", help="Events of this type alone, for example login_failure.")
 @click.option("--sub", help="Events of this subject alone.")
@@ -186,9 +180,5 @@ WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Leave out so many of the newest.")
 def audit(admin: Admin, /, limit: int, since: datetime | None, until: datetime | None, **query: str | int | None) -> None:
     """List audit events, newest first."""
-    found = admin.listed("audit", limit, since=_seconds(since), until=_seconds(until), **query)
+    found = admin.listed("audit", limit, since=timestamp(since), until=timestamp(until), **query)
     admin.output.rows(found, ("created_at", "event_type", "sub", "client_id", "detail"), "no events")
-
-
-def _seconds(when: datetime | None) -> int | None:
-    return None if when is None else int(when.replace(tzinfo=UTC).timestamp())
