@@ -17,7 +17,7 @@ import trustme
 
 from greatseal.api.acme import VALID, Attempt, Identifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse, Unreachable
-from greatseal.net import AddressPolicy, fetch
+from greatseal.net import AddressPolicy, TorAccess, fetch
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import attempt_for
 from greatseal_http_01.http_01 import Http01
@@ -127,13 +127,13 @@ async def web() -> AsyncIterator[Web]:
 
 
 def public_http_01(resolver: FakeResolver, port: int) -> Http01:
-    validator = Http01(resolver, HttpValidation(http_validation_port=port))
+    validator = Http01(resolver, HttpValidation(http_validation_port=port), TorAccess())
     validator.policy = Internet()
     return validator
 
 
 def challenge(name: str = "a.example") -> Attempt:
-    return attempt_for(Http01(FakeResolver(), HttpValidation()), Identifier("dns", name))
+    return attempt_for(Http01(FakeResolver(), HttpValidation(), TorAccess()), Identifier("dns", name))
 
 
 PATH = f"/.well-known/acme-challenge/{challenge().token}"
@@ -149,7 +149,7 @@ async def test_the_rig_itself_validates(web: Web, connects: list[str]) -> None:
 
 @pytest.mark.parametrize("address", ADDRESSES)
 async def test_s122_ca_210_no_connect_to_a_special_address_in_dns(address: str, trap: Trap, connects: list[str]) -> None:
-    validator = Http01(FakeResolver({"a.example": [address]}), HttpValidation(http_validation_port=trap.port))
+    validator = Http01(FakeResolver({"a.example": [address]}), HttpValidation(http_validation_port=trap.port), TorAccess())
 
     with pytest.raises(IncorrectResponse, match="which is not public"):
         await validator.validate(challenge())
@@ -159,7 +159,7 @@ async def test_s122_ca_210_no_connect_to_a_special_address_in_dns(address: str, 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 async def test_s122_ca_212_no_connect_to_a_special_address_as_identifier(address: str, trap: Trap, connects: list[str]) -> None:
-    validator = Http01(FakeResolver(), HttpValidation(http_validation_port=trap.port))
+    validator = Http01(FakeResolver(), HttpValidation(http_validation_port=trap.port), TorAccess())
 
     with pytest.raises(IncorrectResponse, match="which is not public"):
         await validator.validate(attempt_for(validator, Identifier("ip", address)))
@@ -170,7 +170,7 @@ async def test_s122_ca_212_no_connect_to_a_special_address_as_identifier(address
 async def test_s122_s123_no_connect_to_a_special_address_by_tls_alpn_01(trap: Trap, connects: list[str]) -> None:
     for address in ADDRESSES:
         resolver = FakeResolver({"a.example": [address], "mixed.example": [HOME, address]})
-        validator = TlsAlpn01(resolver, TlsAlpnValidation(tls_alpn_validation_port=trap.port), Guard())
+        validator = TlsAlpn01(resolver, TlsAlpnValidation(tls_alpn_validation_port=trap.port), Guard(), TorAccess())
         for identifier in (Identifier("dns", "a.example"), Identifier("dns", "mixed.example"), Identifier("ip", address)):
             with pytest.raises(IncorrectResponse, match="which is not public"):
                 await validator.validate(attempt_for(validator, identifier))

@@ -1,8 +1,10 @@
 """Certificates for onion services over HTTP, in both forms of the request; nothing is connected to."""
 
 import secrets
+import time
 from base64 import b32encode, b64decode
 from hashlib import sha3_256
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -10,7 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ObjectIdentifier
 from cryptography.x509.name import _ASN1Type
-from rig.acme import AcmeClient, acme_site, b64url, csr_for
+from rig.acme import AcmeClient, Answer, acme_site, b64url, csr_for
+
+from greatseal.testing.tor import FakeTor
 
 CA_NONCE, APPLICANT_NONCE = ObjectIdentifier("2.23.140.41"), ObjectIdentifier("2.23.140.42")
 
@@ -86,6 +90,53 @@ async def test_s133_ca_245_the_nonce_of_another_challenge_makes_the_order_invali
     order = await client.until(second.location, "pending")
     assert order["error"]["type"] == "urn:ietf:params:acme:error:incorrectResponse"
     assert "with another value than the nonce of the challenge" in order["error"]["detail"]
+
+
+async def proven(client: AcmeClient, onion: OnionService, name: str) -> dict[str, Any]:
+    """An order for ``name`` that is ready."""
+    made = await client.order(name)
+    challenge = await client.challenge(made.json["authorizations"][0], "onion-csr-01")
+    await client.post(challenge["url"], {"csr": b64url(onion.by_attributes(challenge, client))})
+    assert (await client.until(made.location, "pending"))["status"] == "ready"
+    return made.json
+
+
+async def test_the_client_brings_the_caa_records_of_an_onion_service(start_service):
+    onion = OnionService()
+    async with acme_site(start_service, "onion-csr-01", "caa", server={"caa_identities": ["ca.example"]}) as site:
+        client = await site.client()
+        assert client.directory["meta"]["inBandOnionCAARequired"] is True
+        order, name = await proven(client, onion, f"*.{onion.name}"), f"*.{onion.name}"
+
+        async def finalized(caa: str | None) -> Answer:
+            expiry = int(time.time()) + 3600
+            signature = onion.key.sign(f"onion-caa|{expiry}|{caa or ''}".encode())
+            brought = {onion.name: {"caa": caa, "expiry": expiry, "signature": b64url(signature)}}
+            return await client.post(order["finalize"], {"csr": b64url(csr_for(name)), "onionCAA": brought})
+
+        missing = await client.finalize(order, csr_for(name))
+        denied = await finalized('caa 0 issue "ca.example"\ncaa 0 issuewild ";"')
+        done = await finalized('caa 128 issue "ca.example; validationmethods=onion-csr-01"')
+
+    assert (missing.status, missing.error) == (403, "onionCAARequired")
+    assert (denied.status, denied.error) == (403, "caa")
+    assert "expected issuewild ca.example" in denied.json["detail"]
+    assert (done.status, done.json["status"]) == (200, "valid")
+
+
+async def test_an_onion_service_is_reached_by_tor(start_service):
+    name = f"www.{OnionService().name}"
+    async with FakeTor().served() as tor:
+        access = {"tor_connectivity_enabled": True, "tor_socks_addr": f"127.0.0.1:{tor.port}"}
+        async with acme_site(start_service, "onion-csr-01", "tls-alpn-01", "dns-01", "dns-persist-01", server=access) as site:
+            client = await site.client()
+            made = await client.order(name)
+            (authorization,) = made.json["authorizations"]
+            listed = (await client.post(authorization)).json["challenges"]
+            assert await client.prove(authorization, site.responder) == "valid"
+            assert await certified(client, made.location, csr_for(name)) == name
+            assert tor.asked == [(name, site.responder.port)]
+    assert {one["type"] for one in listed} == {"onion-csr-01", "http-01", "tls-alpn-01"}
 
 
 async def certified(client: AcmeClient, order: str, csr: bytes) -> str:

@@ -29,7 +29,7 @@ def test_a_port_is_a_number_up_to_65535(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "dns.example", "127.1", "[2001:db8::1", "[2001:db8::1]53", "https://192.0.2.1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not (address\[:port\]|the address of a resolver; write an IP address)"):
+    with pytest.raises(ValueError, match=r"is not (address\[:port\]|the address of a server; write an IP address)"):
         parse_server(text)
 
 

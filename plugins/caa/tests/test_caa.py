@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from greatseal.api.acme import AccountView, Caa, Identifier
 from greatseal.api.issuance import Finalization, ProvenIdentifier
 from greatseal.api.problems import DnsFailure, Internal
-from greatseal.api.services import CaaRecord, Found
+from greatseal.api.services import CaaRecord, Found, Resolver
+from greatseal.testing import FakeClock
 from greatseal.testing.finalization import FinalizeCheckContract
 from greatseal.testing.issuance import PROFILE, issuance_for
 from greatseal.testing.resolver import FakeResolver
@@ -36,7 +37,12 @@ def record(text: str | CaaRecord) -> CaaRecord:
 
 
 def check(zone: Zone, ours: Sequence[str] = OURS) -> CaaCheck:
-    return CaaCheck(FakeResolver(caa={name: [record(one) for one in records] for name, records in zone.items()}), {PROFILE.ca_id: ours})
+    resolver = FakeResolver(caa={name: [record(one) for one in records] for name, records in zone.items()})
+    return asking(resolver, ours)
+
+
+def asking(resolver: Resolver, ours: Sequence[str] = OURS) -> CaaCheck:
+    return CaaCheck(resolver, {PROFILE.ca_id: ours}, FakeClock(), onions=False)
 
 
 def order(*names: str, type: str = "dns", method: str = "http-01", url: str = URL) -> Finalization:
@@ -191,20 +197,20 @@ async def test_ca_269_the_challenge_that_proved_the_name_must_be_listed(method: 
 
 
 async def test_ca_258_addresses_mail_and_onions_are_not_asked_for() -> None:
-    asking = check({})
+    checking = check({})
     for finalization in (order("192.0.2.1", type="ip"), order("a@a.example", type="email"), order("a.onion"), order("*.b.a.onion")):
-        await asking.check(finalization)
+        await checking.check(finalization)
 
-    assert isinstance(asking.resolver, FakeResolver)
-    assert asking.resolver.asked == []
+    assert isinstance(checking.resolver, FakeResolver)
+    assert checking.resolver.asked == []
 
 
 async def test_ca_262_names_are_asked_upwards_without_the_last_label_and_each_once() -> None:
-    asking = check({"a.example": ["0 issue ca.example"]})
-    await asking.check(order("x.y.b.example", "y.b.example", "*.y.b.example", "host", "z.a.example"))
+    checking = check({"a.example": ["0 issue ca.example"]})
+    await checking.check(order("x.y.b.example", "y.b.example", "*.y.b.example", "host", "z.a.example"))
 
-    assert isinstance(asking.resolver, FakeResolver)
-    names = [name for _, name in asking.resolver.asked]
+    assert isinstance(checking.resolver, FakeResolver)
+    names = [name for _, name in checking.resolver.asked]
     assert sorted(names) == ["a.example", "b.example", "x.y.b.example", "y.b.example", "z.a.example"]
 
 
@@ -217,7 +223,7 @@ async def test_ca_264_any_dns_error_denies(where: str) -> None:
             return await super().caa(name)
 
     with pytest.raises(Caa) as raised:
-        await CaaCheck(Broken(), {PROFILE.ca_id: OURS}).check(order("b.a.example"))
+        await asking(Broken()).check(order("b.a.example"))
 
     told = f"the CAA records of b.a.example cannot be read: CAA {where}: SERVFAIL from 192.0.2.53 port 53"
     assert raised.value.detail == told
@@ -229,7 +235,7 @@ async def test_a_resolver_that_cannot_be_used_is_no_matter_of_caa() -> None:
             raise Internal("the address of the DNS resolver is not usable")
 
     with pytest.raises(Internal):
-        await CaaCheck(Unusable(), {PROFILE.ca_id: OURS}).check(order("b.a.example"))
+        await asking(Unusable()).check(order("b.a.example"))
 
 
 @pytest.mark.parametrize(
@@ -251,11 +257,11 @@ def test_ca_259_ca_260_the_names_of_the_ca_come_before_those_of_the_server(
 
 
 async def test_ca_261_without_names_nothing_is_asked() -> None:
-    asking = check({"a.example": ["0 issue ;"]}, ours=())
-    await asking.check(order("a.example"))
+    checking = check({"a.example": ["0 issue ;"]}, ours=())
+    await checking.check(order("a.example"))
 
-    assert isinstance(asking.resolver, FakeResolver)
-    assert asking.resolver.asked == []
+    assert isinstance(checking.resolver, FakeResolver)
+    assert checking.resolver.asked == []
 
 
 @pytest.mark.parametrize(

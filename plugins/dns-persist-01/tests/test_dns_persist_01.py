@@ -162,7 +162,7 @@ def test_names_that_no_record_can_have_are_refused(given: str | tuple[str, ...])
 
 
 def test_r20_a_bad_resolver_address_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^dns_persist01_resolver_addr: 'dns\.example' is not the address of a resolver"):
+    with pytest.raises(ValueError, match=r"^dns_persist01_resolver_addr: 'dns\.example' is not the address of a server"):
         DnsPersistence(dns_persist01_resolver_addr="dns.example")
 
 

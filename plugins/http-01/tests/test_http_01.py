@@ -8,7 +8,9 @@ from aiohttp.test_utils import TestServer
 
 from greatseal.api.acme import VALID, Attempt, Identifier
 from greatseal.api.problems import IncorrectResponse
+from greatseal.net import TorAccess
 from greatseal.testing.resolver import FakeResolver
+from greatseal.testing.tor import FakeTor
 from greatseal.testing.validators import attempt_for
 from greatseal_http_01.http_01 import Http01
 from greatseal_http_01.plugin import Plugin
@@ -38,7 +40,7 @@ async def site() -> AsyncIterator[Site]:
 
 def allowing_private(port: int) -> Http01:
     settings = HttpValidation(http_validation_port=port, http_validation_allow_private_ips=True)
-    return Http01(FakeResolver({"a.example": ["127.0.0.1"]}), settings)
+    return Http01(FakeResolver({"a.example": ["127.0.0.1"]}), settings, TorAccess())
 
 
 def challenge(identifier: Identifier | None = None) -> Attempt:
@@ -70,7 +72,7 @@ async def test_ca_211_the_setting_lifts_the_check(site: Site) -> None:
 
     assert await validator.validate(challenge()) is VALID
     with pytest.raises(IncorrectResponse, match="not public"):
-        await Http01(validator.resolver, HttpValidation(http_validation_port=validator.port)).validate(challenge())
+        await Http01(validator.resolver, HttpValidation(http_validation_port=validator.port), TorAccess()).validate(challenge())
 
 
 @pytest.mark.parametrize("status", [200, 201, 203, 206, 299])
@@ -108,6 +110,17 @@ def test_a_port_out_of_range_is_refused(port: int) -> None:
 @pytest.mark.parametrize(("name", "offered"), [("a.example", True), ("onion.example", True), ("a.onion", False), ("b.a.onion", False)])
 def test_onion_names_are_never_looked_up(name: str, offered: bool) -> None:
     assert allowing_private(80).offers(Identifier("dns", name)) is offered  # RFC 7686 s2
+    assert Http01(FakeResolver(), HttpValidation(), TorAccess(tor_connectivity_enabled=True)).offers(Identifier("dns", name))
+
+
+async def test_an_onion_service_is_asked_by_tor(site: Site) -> None:
+    onion = Identifier("dns", "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion")
+    server = await site(gives(challenge(onion).key_authorization))
+    async with FakeTor().served() as tor:
+        tor.ports = {80: server.port}
+        access = TorAccess(tor_connectivity_enabled=True, tor_socks_addr=f"127.0.0.1:{tor.port}")
+        assert await Http01(FakeResolver(), HttpValidation(), access).validate(challenge(onion)) is VALID
+    assert tor.asked == [(onion.value, 80)]
 
 
 def test_wildcards_are_never_proven() -> None:
@@ -115,7 +128,5 @@ def test_wildcards_are_never_proven() -> None:
 
 
 def test_the_plugin_owns_its_keys_and_needs_the_resolver() -> None:
-    (owned,) = Plugin().settings()
-
-    assert (owned.section, owned.struct) == ("server", HttpValidation)
+    assert [(one.section, one.struct) for one in Plugin().settings()] == [("server", HttpValidation), ("server", TorAccess)]
     assert [key.name for key in Plugin.requires] == ["resolver"]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from greatseal.api.acme import Attempt, Identifier
+from greatseal.net import TorAccess
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import ChallengeValidatorContract
 from greatseal_http_01.http_01 import Http01
@@ -13,7 +14,9 @@ from greatseal_http_01.settings import HttpValidation
 
 class TestHttp01(ChallengeValidatorContract):
     def validator(self, port: int) -> Http01:
-        return Http01(FakeResolver(loopback=True), HttpValidation(http_validation_port=port, http_validation_allow_private_ips=True))
+        return Http01(
+            FakeResolver(loopback=True), HttpValidation(http_validation_port=port, http_validation_allow_private_ips=True), TorAccess()
+        )
 
     async def answer(self, attempt: Attempt, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
@@ -37,4 +40,4 @@ class TestHttp01OfAnAddress(TestHttp01):
     ],
 )
 def test_the_host_carries_brackets_and_no_port_80(port: int, identifier: Identifier, authority: str) -> None:
-    assert Http01(FakeResolver(), HttpValidation(http_validation_port=port)).authority(identifier) == authority
+    assert Http01(FakeResolver(), HttpValidation(http_validation_port=port), TorAccess()).authority(identifier) == authority

@@ -18,9 +18,9 @@ from greatseal.api.issuance import CertificateRequest, Finalization, Profile, Pr
 from greatseal.api.problems import BadRequest, IncorrectResponse
 from greatseal.api.store import Tx
 from greatseal.jose.compact import b64url_encode
+from greatseal.net.onion import checksum_of, onion_key
 from greatseal.testing.finalization import FinalizeCheckContract
 from greatseal.testing.validators import THUMBPRINT, TOKEN, ResponseValidatorContract, attempt_for
-from greatseal_onion_csr_01.address import checksum_of, onion_key
 from greatseal_onion_csr_01.onion_csr_01 import NONCE_CHARACTERS, OnionCsr01, OnionKeyCheck, OnionResponse
 from greatseal_onion_csr_01.request import MAX_BYTES, check
 from greatseal_onion_csr_01.settings import OnionAddresses

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from greatseal.api.acme import VALID, Attempt, Identifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
+from greatseal.net import TorAccess
 from greatseal.testing.resolver import FakeResolver
+from greatseal.testing.tor import FakeTor
 from greatseal.testing.validators import ChallengeValidatorContract, attempt_for
 from greatseal_tls_alpn_01.certificate import MAX_BYTES, check
 from greatseal_tls_alpn_01.plugin import Plugin
@@ -36,7 +38,7 @@ OURS = "acme-tls/1"
 
 def allowing_private(port: int) -> TlsAlpn01:
     resolver = FakeResolver({"silent.example": []}, loopback=True)
-    return TlsAlpn01(resolver, TlsAlpnValidation(tls_alpn_validation_port=port), Guard(http_validation_allow_private_ips=True))
+    return TlsAlpn01(resolver, TlsAlpnValidation(tls_alpn_validation_port=port), Guard(http_validation_allow_private_ips=True), TorAccess())
 
 
 def challenge(identifier: Identifier = NAME) -> Attempt:
@@ -286,7 +288,7 @@ async def test_s122_a_private_address_is_not_asked_unless_the_setting_allows_it(
 
     for identifier in (NAME, ADDRESS):
         with pytest.raises(IncorrectResponse, match=r"127\.0\.0\.1, which is not public"):
-            await TlsAlpn01(FakeResolver(loopback=True), settings, Guard()).validate(challenge(identifier))
+            await TlsAlpn01(FakeResolver(loopback=True), settings, Guard(), TorAccess()).validate(challenge(identifier))
 
 
 GOOD = certificate("a.example").public_bytes(Encoding.DER)
@@ -324,6 +326,18 @@ def test_wildcards_are_never_proven() -> None:
 @pytest.mark.parametrize(("name", "offered"), [("a.example", True), ("onion.example", True), ("a.onion", False), ("b.a.onion", False)])
 def test_onion_names_are_never_looked_up(name: str, offered: bool) -> None:
     assert allowing_private(443).offers(Identifier("dns", name)) is offered  # RFC 7686 s2
+    tor = TorAccess(tor_connectivity_enabled=True)
+    assert TlsAlpn01(FakeResolver(), TlsAlpnValidation(), Guard(), tor).offers(Identifier("dns", name))
+
+
+async def test_an_onion_service_is_asked_by_tor(serve: Serve) -> None:
+    onion = Identifier("dns", "25njqamcweflpvkl73j4szahhihoc4xt3ktcgjnpaingr5yhkenl5sid.onion")
+    server = await serve(right(onion))
+    async with FakeTor().served() as tor:
+        tor.ports = {443: server.port}
+        access = TorAccess(tor_connectivity_enabled=True, tor_socks_addr=f"127.0.0.1:{tor.port}")
+        assert await TlsAlpn01(FakeResolver(), TlsAlpnValidation(), Guard(), access).validate(challenge(onion)) is VALID
+    assert tor.asked == [(onion.value, 443)]
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])

@@ -308,6 +308,12 @@ class Caa(Problem):
     status, error, type = 403, "caa", "caa"
 
 
+class OnionCaaRequired(Problem):
+    """The client must bring the CAA records of an onion service when it finalizes (RFC 9799 s6.4.1)."""
+
+    status, error, type = 403, "onion_caa_required", "onionCAARequired"
+
+
 class ExternalAccountRequired(Problem):
     """A new account needs a binding."""
 

@@ -18,9 +18,7 @@ def parse_server(text: str) -> tuple[str, int | None]:
     try:
         ip_address(address)
     except ValueError:
-        raise ValueError(
-            f"{text!r} is not the address of a resolver; write an IP address, with :port when it is not the usual one"
-        ) from None
+        raise ValueError(f"{text!r} is not the address of a server; write an IP address, with :port when it is not the usual one") from None
     if not colon:
         return address, None
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):

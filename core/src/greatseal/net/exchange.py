@@ -1,10 +1,11 @@
-"""One HTTP request over one connection to one address (RFC 9112), with aiohttp's parser under it.
+"""One HTTP request over one connection (RFC 9112), with aiohttp's parser under it.
 
 A client session would resolve, redirect, decompress, and keep cookies and connections; whoever asks strangers wants none of it, and a
 session made for one request costs more than the request.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Mapping
 from functools import cache
@@ -34,19 +35,18 @@ class Exchange:
         self._protocol = protocol
 
     @classmethod
-    async def begun(cls, address: str, url: URL, tls: ssl.SSLContext | bool) -> "Exchange":
-        """Connected to the literal ``address``, by TLS under the host of ``url`` when that is https. Raises OSError."""
+    async def begun(cls, connected: socket.socket, url: URL, tls: ssl.SSLContext | bool) -> "Exchange":
+        """Over a connection, by TLS under the host of ``url`` when that is https. Raises OSError."""
         loop = asyncio.get_running_loop()
-        assert url.port
         if url.scheme == "https":
             try:
                 _, protocol = await loop.create_connection(
-                    lambda: ResponseHandler(loop), address, url.port, ssl=_context(tls), server_hostname=(url.raw_host or "").rstrip(".")
+                    lambda: ResponseHandler(loop), sock=connected, ssl=_context(tls), server_hostname=(url.raw_host or "").rstrip(".")
                 )
             except ValueError as error:  # a host that TLS cannot send
                 raise error if isinstance(error, OSError) else ssl.SSLError(str(error)) from error
         else:
-            _, protocol = await loop.create_connection(lambda: ResponseHandler(loop), address, url.port)
+            _, protocol = await loop.create_connection(lambda: ResponseHandler(loop), sock=connected)
         return cls(protocol)
 
     async def ask(self, request: bytes) -> Answer:

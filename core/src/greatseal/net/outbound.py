@@ -14,11 +14,11 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -29,9 +29,13 @@ from greatseal import __version__
 from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.net.addresses import PUBLIC, AddressPolicy
 from greatseal.net.exchange import Answer, Exchange, request
+from greatseal.net.onion import is_onion, onion_key
 from greatseal.net.text import excerpt
+from greatseal.net.tor import Tor, connected_to
 
 __all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "fetch", "open_connection"]
+
+T = TypeVar("T")
 
 SECONDS = 10.0
 MAX_REDIRECTS = 10
@@ -102,13 +106,14 @@ async def fetch(
     tls: ssl.SSLContext | bool = True,
     headers: Mapping[str, str] = _NO_HEADERS,
     form: Mapping[str, str] | None = None,
+    tor: Tor | None = None,
 ) -> Fetched:
     """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. With ``form`` it is POSTed, and no redirect followed.
 
-    ``ports`` are those that any hop may use, None for all. ``tls`` False accepts every certificate. Any final status is returned; no
-    request header but ``headers`` tells who asks.
+    ``ports`` are those that any hop may use, None for all; ``tor`` is the way to onion services. ``tls`` False accepts every certificate.
+    Any final status is returned; no request header but ``headers`` tells who asks.
     """
-    trail = _Trail(url, seconds)
+    trail = _Trail(url, seconds, tor)
     sent = {"User-Agent": f"greatseal/{__version__}", **headers}
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -150,12 +155,14 @@ async def open_connection(
     seconds: float = SECONDS,
     tls: ssl.SSLContext | None = None,
     server_hostname: str | None = None,
+    tor: Tor | None = None,
 ) -> AsyncIterator[Peer]:
-    """A TCP (or TLS) connection to ``host``, closed at the end of the block. ``seconds`` bound the whole block.
+    """A TCP (or TLS) connection to ``host``, closed at the end of the block. ``seconds`` bound the whole block; ``tor`` is the way to onion
+    services.
 
     What the network does inside the block (reset, end of file, silence) becomes a Connection problem too.
     """
-    trail = _Trail(f"{host} port {port}", seconds)
+    trail = _Trail(f"{host} port {port}", seconds, tor)
     try:
         async with asyncio.timeout(seconds) as limit:
             addresses = await _checked_addresses(host, resolver, policy, trail)
@@ -175,11 +182,12 @@ async def open_connection(
 
 
 class _Trail:
-    """What is being asked, of whom, and how long it may take: the first words of every message."""
+    """What is being asked, of whom, over which way, and how long it may take: the first words of every message."""
 
-    def __init__(self, what: str, seconds: float) -> None:
+    def __init__(self, what: str, seconds: float, tor: Tor | None = None) -> None:
         self.what = what
         self.seconds = seconds
+        self.tor = tor
         self.resolving = ""
         self.address = ""
 
@@ -244,7 +252,13 @@ def _follow(origin: URL, location: str, trail: _Trail) -> URL:
 
 
 async def _checked_addresses(host: str, resolver: NameResolver, policy: AddressPolicy, trail: _Trail) -> Sequence[str]:
-    """The addresses of ``host``, each of them allowed."""
+    """The addresses of ``host``, each of them allowed; an onion service is its own address, and never asked for in DNS (RFC 7686 s2)."""
+    if trail.tor is not None and is_onion(name := host.lower().removesuffix(".")):
+        try:
+            onion_key(name, verify_checksum=False)
+        except ValueError as error:
+            raise Blocked(f"{trail}: {error}") from None
+        return [name]
     if _is_literal(host):
         addresses: Sequence[str] = [host]
     elif _ends_in_number(host):
@@ -278,14 +292,32 @@ def _ends_in_number(host: str) -> bool:
 
 async def _begun(target: URL, addresses: Sequence[str], tls: ssl.SSLContext | bool, trail: _Trail) -> Exchange:
     """A connection to the first address that takes it."""
+    assert target.port
     failed: list[str] = []
     for address, seconds in trail.shares(addresses):
         try:
             async with asyncio.timeout(seconds):
-                return await Exchange.begun(address, target, tls)
+                connected = await _connected(address, target.port, trail.tor)
+                return await _closing(connected, Exchange.begun(connected, target, tls))
         except OSError as error:
             failed.append(f"{address}: {_reason(error)}")
     raise Unreachable(f"{trail}: {'; '.join(failed)}")
+
+
+async def _connected(address: str, port: int, tor: Tor | None) -> socket.socket:
+    """A connection to an address that was checked."""
+    if tor is not None and is_onion(address):
+        return await tor.connected(address, port)
+    return await connected_to(address, port)
+
+
+async def _closing(connected: socket.socket, use: Awaitable[T]) -> T:
+    """What comes of ``use``, which takes over the connection; closed when it fails."""
+    try:
+        return await use
+    except BaseException:
+        connected.close()
+        raise
 
 
 async def _read(answer: Answer, max_body: int, trail: _Trail) -> bytes:
@@ -307,21 +339,14 @@ async def _connect(
     """Streams over the first address that takes the connection."""
     failed: list[str] = []
     for address, seconds in trail.shares(addresses):
-        connected = socket.socket(_family(address), socket.SOCK_STREAM)
-        connected.setblocking(False)
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.get_running_loop().sock_connect(connected, (address, port))
-            return await _streams(connected, tls, server_hostname)
+                connected = await _connected(address, port, trail.tor)
+            return await _closing(connected, _streams(connected, tls, server_hostname))
         except ssl.SSLError:
-            connected.close()
             raise
         except OSError as error:
-            connected.close()
             failed.append(f"{address}: {_reason(error)}")
-        except BaseException:
-            connected.close()
-            raise
     raise Unreachable(f"{trail}: {'; '.join(failed)}")
 
 
@@ -343,10 +368,6 @@ async def _close(writer: asyncio.StreamWriter) -> None:
             await writer.wait_closed()
     except OSError:  # a TimeoutError is one
         writer.transport.abort()
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _reason(error: BaseException) -> str:

@@ -131,6 +131,9 @@ class ProfilesSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     provider: Literal["builtin"] = "builtin"
     """builtin: the tables [profiles.<id>] of this file."""
+    refresh_interval_secs: Annotated[int, msgspec.Meta(ge=1)] = 3600
+    """How often profiles are read again from a provider where they may change; those of builtin stand in this file, which is read at the
+    start."""
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):

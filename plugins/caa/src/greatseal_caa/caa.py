@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from greatseal.api.acme import Caa
+from greatseal.api.acme import Caa, OnionCaaRequired
 from greatseal.api.issuance import Finalization, FinalizeCheck, ProvenIdentifier
 from greatseal.api.problems import DnsFailure
 from greatseal.api.services import CaaRecord, Found, Resolver
-from greatseal.net import excerpt, listing
+from greatseal.host import Clock
+from greatseal.net import excerpt, is_onion, listing
+from greatseal_caa.onions import MEMBER, Given, given, records
 from greatseal_caa.values import OTHER, refusal
 
 IN_FLIGHT = 20
@@ -22,23 +24,31 @@ Answers = Mapping[str, Found[CaaRecord] | DnsFailure]
 class CaaCheck(FinalizeCheck):
     """The first name upwards that has records decides; what cannot be looked up is refused.
 
-    ``identities`` are the names of each CA in such records; for one without names nothing is asked.
+    ``identities`` are the names of each CA in such records; for one without names nothing is asked. Onion services are in no DNS: for them
+    the records count that the client brings, and with ``onions`` it must.
     """
 
     name = "caa"
     phase = "policy"
 
-    def __init__(self, resolver: Resolver, identities: Mapping[str, Collection[str]]) -> None:
+    def __init__(self, resolver: Resolver, identities: Mapping[str, Collection[str]], clock: Clock, *, onions: bool) -> None:
         self.resolver = resolver
         self.identities = identities
+        self.clock = clock
+        self.onions = onions
 
     async def check(self, finalization: Finalization) -> None:
-        ours = self.identities.get(finalization.ca_id, ())
-        names = [one for one in finalization.identifiers if one.identifier.type == "dns" and not one.identifier.value.endswith(".onion")]
+        ours, url = self.identities.get(finalization.ca_id, ()), finalization.account.url
         if not ours:
             return
-        answers = await self._answers({proven.identifier.base for proven in names})
-        denials = (_denial(proven, answers, ours, finalization.account.url) for proven in names)
+        proven = [one for one in finalization.identifiers if one.identifier.type == "dns"]
+        names = [one for one in proven if not is_onion(one.identifier.value)]
+        brought = {one: given(finalization.payload, one.identifier.base) for one in proven if is_onion(one.identifier.value)}
+        if self.onions:
+            _check_brought(brought)
+        answers = await self._answers({one.identifier.base for one in names})
+        denials = [_denial(one, answers, ours, url) for one in names]
+        denials += [_onion_denial(one, its, ours, url, self.clock.now()) for one, its in brought.items() if its is not None]
         refused = [denial for denial in denials if denial is not None]
         if len(refused) > 1:
             raise Caa(f"{refused[0].detail} (and {len(refused) - 1} more; see subproblems)", subproblems=refused)
@@ -86,8 +96,31 @@ def _denial(proven: ProvenIdentifier, answers: Answers, ours: Collection[str], a
         return Caa(f"the CAA records of {value} cannot be read: {found.detail}", identifier={"type": "dns", "value": value})
     if found is None or (reason := _reason(proven, found.records, ours, account_url)) is None:
         return None
-    shown = listing(f"{record.flags} {record.tag} {record.value}" for record in found.records)
-    return Caa(f"CAA of {value} at {name} ({found.server}): {shown}; {reason}", identifier={"type": "dns", "value": value})
+    return Caa(f"CAA of {value} at {name} ({found.server}): {_shown(found.records)}; {reason}", identifier={"type": "dns", "value": value})
+
+
+def _check_brought(brought: Mapping[ProvenIdentifier, Given | None]) -> None:
+    missing = sorted({one.identifier.base for one, its in brought.items() if its is None})
+    if missing:
+        raise OnionCaaRequired(
+            f"finalize with {MEMBER}, the signed CAA records of {listing(missing)}; null where there are none (RFC 9799 s6.4)"
+        )
+
+
+def _onion_denial(proven: ProvenIdentifier, brought: Given, ours: Collection[str], account_url: str, now: int) -> Caa | None:
+    """Why the onion service does not want the certificate, by the records that the client brings."""
+    value = proven.identifier.value
+    try:
+        found = records(brought, proven.identifier.base, now)
+    except Caa as unusable:
+        return unusable
+    if (reason := _reason(proven, found, ours, account_url)) is None:
+        return None
+    return Caa(f"CAA of {value} in {MEMBER}: {_shown(found)}; {reason}", identifier={"type": "dns", "value": value})
+
+
+def _shown(found: Iterable[CaaRecord]) -> str:
+    return listing(f"{record.flags} {record.tag} {record.value}" for record in found)
 
 
 def _reason(proven: ProvenIdentifier, records: Sequence[CaaRecord], ours: Collection[str], account_url: str) -> str | None:

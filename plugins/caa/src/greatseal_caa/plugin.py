@@ -23,16 +23,19 @@ class Plugin:
 
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
-        return [CaaCheck(host.service(RESOLVER), _identities(host))]
+        onions = host.settings(CaaServer).onion_caa_required
+        return [CaaCheck(host.service(RESOLVER), _identities(host), host.clock, onions=onions)]
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
-        return [_shown(ca_id, named) for ca_id, named in _identities(host).items() if named]
+        onions = host.settings(CaaServer).onion_caa_required
+        return [_shown(ca_id, named, onions=onions) for ca_id, named in _identities(host).items() if named]
 
 
 def _identities(host: Host) -> Mapping[str, tuple[str, ...]]:
     return identities(host.settings(CaaServer), host.settings_list(CaaOfCa), host.settings_list(CaId))
 
 
-def _shown(ca_id: str, named: Sequence[str]) -> Discovery:
-    return Discovery("acme", lambda: {"meta": {"caaIdentities": named}}, ca_id=ca_id)
+def _shown(ca_id: str, named: Sequence[str], *, onions: bool) -> Discovery:
+    required = {"inBandOnionCAARequired": True} if onions else {}
+    return Discovery("acme", lambda: {"meta": {"caaIdentities": named, **required}}, ca_id=ca_id)

@@ -16,6 +16,9 @@ class CaaServer(msgspec.Struct, frozen=True, kw_only=True):
 
     caa_identities: tuple[str, ...] = ()
     """Domain names by which CAA records allow this CA to issue, for every CA that has none of its own; empty: CAA is not asked."""
+    onion_caa_required: bool = True
+    """Whether clients must bring the signed CAA records of an onion service when they finalize (RFC 9799 s6.4.1), where the CA has names.
+    With false they may, and without them nothing is known of the CAA of the service."""
 
     def __post_init__(self) -> None:
         _check(self.caa_identities)

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 
 from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Identifier, Verdict
 from greatseal.api.problems import IncorrectResponse
-from greatseal.net import AddressPolicy, Fetched, NameResolver, excerpt, fetch
+from greatseal.net import SECONDS, TOR_SECONDS, AddressPolicy, Fetched, NameResolver, TorAccess, excerpt, fetch, is_onion
 from greatseal_http_01.settings import HttpValidation
 
 
@@ -15,19 +15,21 @@ class Http01(ChallengeValidator):
     type = "http-01"
     identifier_types = frozenset({"dns", "ip"})
 
-    def __init__(self, resolver: NameResolver, settings: HttpValidation) -> None:
+    def __init__(self, resolver: NameResolver, settings: HttpValidation, access: TorAccess) -> None:
         self.resolver = resolver
+        self.tor = access.tor
         self.port = settings.http_validation_port
         self.policy = AddressPolicy(allow_private=settings.http_validation_allow_private_ips)
         self.ports = None if self.policy.allow_private else {80, 443, self.port}
 
     def offers(self, identifier: Identifier) -> bool:
-        """Not for onion names: DNS must never be asked for them (RFC 7686 s2), and there is no way over Tor here."""
-        return not identifier.value.endswith(".onion")
+        """For onion names only by Tor: DNS must never be asked for them (RFC 7686 s2)."""
+        return self.tor is not None or not is_onion(identifier.value)
 
     async def validate(self, attempt: Attempt) -> Verdict:
         url = f"http://{self.authority(attempt.identifier)}/.well-known/acme-challenge/{attempt.token}"
-        found = await fetch(url, resolver=self.resolver, policy=self.policy, ports=self.ports, tls=False)
+        seconds = TOR_SECONDS if is_onion(attempt.identifier.value) else SECONDS
+        found = await fetch(url, resolver=self.resolver, policy=self.policy, ports=self.ports, tls=False, seconds=seconds, tor=self.tor)
         if not 200 <= found.status < 300:
             raise IncorrectResponse(f"{answer(found)}; expected a 2xx status")
         if not compare_digest(text(found).strip().encode(), attempt.key_authorization.encode()):

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from greatseal import hookimpl
 from greatseal.api.acme import ChallengeValidator
-from greatseal.api.declarations import Owns
+from greatseal.api.declarations import Owns, Reads
 from greatseal.api.services import RESOLVER
 from greatseal.host import Host
+from greatseal.net import TorAccess
 from greatseal_http_01.http_01 import Http01
 from greatseal_http_01.settings import HttpValidation
 
@@ -17,9 +18,9 @@ class Plugin:
     requires = (RESOLVER,)
 
     @hookimpl
-    def settings(self) -> Sequence[Owns]:
-        return [Owns("server", HttpValidation)]
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("server", HttpValidation), Reads("server", TorAccess)]
 
     @hookimpl
     def challenge_validators(self, host: Host) -> Sequence[ChallengeValidator]:
-        return [Http01(host.service(RESOLVER), host.settings(HttpValidation))]
+        return [Http01(host.service(RESOLVER), host.settings(HttpValidation), host.settings(TorAccess))]

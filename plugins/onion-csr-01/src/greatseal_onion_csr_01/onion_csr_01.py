@@ -13,7 +13,7 @@ from greatseal.api.issuance import Finalization, FinalizeCheck
 from greatseal.api.problems import BadRequest, IncorrectResponse
 from greatseal.api.store import Tx
 from greatseal.jose.compact import b64url_decode
-from greatseal_onion_csr_01.address import is_onion, onion_key
+from greatseal.net import is_onion, onion_key
 from greatseal_onion_csr_01.request import check
 from greatseal_onion_csr_01.settings import OnionAddresses
 

@@ -7,6 +7,7 @@ from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import Owns
 from greatseal.api.issuance import FinalizeCheck
 from greatseal.host import Host
+from greatseal.net import TorAccess
 from greatseal_onion_csr_01.onion_csr_01 import OnionCsr01, OnionKeyCheck
 from greatseal_onion_csr_01.settings import OnionAddresses
 
@@ -16,7 +17,7 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns]:
-        return [Owns("acme", OnionAddresses)]
+        return [Owns("acme", OnionAddresses), Owns("server", TorAccess)]
 
     @hookimpl
     def challenge_validators(self, host: Host) -> Sequence[ChallengeValidator]:

@@ -7,6 +7,7 @@ from greatseal.api.acme import ChallengeValidator
 from greatseal.api.declarations import Owns, Reads
 from greatseal.api.services import RESOLVER
 from greatseal.host import Host
+from greatseal.net import TorAccess
 from greatseal_tls_alpn_01.settings import Guard, TlsAlpnValidation
 from greatseal_tls_alpn_01.tls_alpn_01 import TlsAlpn01
 
@@ -18,8 +19,9 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("server", TlsAlpnValidation), Reads("server", Guard)]
+        return [Owns("server", TlsAlpnValidation), Reads("server", Guard), Reads("server", TorAccess)]
 
     @hookimpl
     def challenge_validators(self, host: Host) -> Sequence[ChallengeValidator]:
-        return [TlsAlpn01(host.service(RESOLVER), host.settings(TlsAlpnValidation), host.settings(Guard))]
+        settings = host.settings(TlsAlpnValidation), host.settings(Guard), host.settings(TorAccess)
+        return [TlsAlpn01(host.service(RESOLVER), *settings)]

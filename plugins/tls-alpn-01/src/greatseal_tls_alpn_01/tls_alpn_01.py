@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from greatseal.api.acme import VALID, Attempt, ChallengeValidator, Identifier, Verdict
 from greatseal.api.problems import IncorrectResponse, TlsFailure
-from greatseal.net import AddressPolicy, NameResolver, Peer, open_connection
+from greatseal.net import SECONDS, TOR_SECONDS, AddressPolicy, NameResolver, Peer, TorAccess, is_onion, open_connection
 from greatseal_tls_alpn_01.certificate import check
 from greatseal_tls_alpn_01.settings import Guard, TlsAlpnValidation
 
@@ -19,8 +19,9 @@ class TlsAlpn01(ChallengeValidator):
     type = "tls-alpn-01"
     identifier_types = frozenset({"dns", "ip"})
 
-    def __init__(self, resolver: NameResolver, settings: TlsAlpnValidation, guard: Guard) -> None:
+    def __init__(self, resolver: NameResolver, settings: TlsAlpnValidation, guard: Guard, access: TorAccess) -> None:
         self.resolver = resolver
+        self.tor = access.tor
         self.port = settings.tls_alpn_validation_port
         self.policy = AddressPolicy(allow_private=guard.http_validation_allow_private_ips)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -30,13 +31,20 @@ class TlsAlpn01(ChallengeValidator):
         self.tls.set_alpn_protocols([PROTOCOL])
 
     def offers(self, identifier: Identifier) -> bool:
-        """Not for onion names: DNS must never be asked for them (RFC 7686 s2), and there is no way over Tor here."""
-        return not identifier.value.endswith(".onion")
+        """For onion names only by Tor: DNS must never be asked for them (RFC 7686 s2)."""
+        return self.tor is not None or not is_onion(identifier.value)
 
     async def validate(self, attempt: Attempt) -> Verdict:
         name = server_name(attempt.identifier)
         async with open_connection(
-            attempt.identifier.value, self.port, resolver=self.resolver, policy=self.policy, tls=self.tls, server_hostname=name
+            attempt.identifier.value,
+            self.port,
+            resolver=self.resolver,
+            policy=self.policy,
+            seconds=TOR_SECONDS if is_onion(attempt.identifier.value) else SECONDS,
+            tls=self.tls,
+            server_hostname=name,
+            tor=self.tor,
         ) as peer:
             protocol, shown = handshake(peer)
         asked = f"{attempt.identifier.value} port {self.port} at {peer.address}"

@@ -11,15 +11,22 @@ from greatseal.jose.acceptance import accept_public_key
 VERSION = b"\x03"
 _LABEL = re.compile(r"[a-z2-7]{56}", re.ASCII)
 
+__all__ = ["checksum_of", "is_onion", "onion_key", "service_of"]
+
 
 def is_onion(name: str) -> bool:
     """Whether the name is under ``.onion``."""
     return name.endswith(".onion")
 
 
+def service_of(name: str) -> str:
+    """The address of the onion service that ``name`` is or is below of: its last two labels."""
+    return ".".join(name.rsplit(".", 2)[-2:])
+
+
 def onion_key(name: str, *, verify_checksum: bool) -> Ed25519PublicKey:
     """The key of the onion service that ``name``, in canonical form, is or is below of. Raises ValueError that says what is wrong."""
-    label = name.removesuffix(".onion").rpartition(".")[2]
+    label = service_of(name).removesuffix(".onion")
     if not is_onion(name) or not _LABEL.fullmatch(label):
         raise ValueError("it is no onion address of version 3, which has 56 characters of a to z and 2 to 7 before .onion")
     decoded = b32decode(label.upper())
