@@ -102,6 +102,20 @@ async def test_a_patch_to_what_cannot_be_is_unprocessable(office):
     assert (await office.ask("PATCH", f"{PATH}/x", token=office.token, json={})).status == 404
 
 
+async def test_changes_of_one_operator_at_the_same_time_undo_nothing_of_each_other(office_of):
+    office = office_of
+    await office.hire(office.token, "ann", "ca_operations")
+    one = f"{PATH}/{(await office.operator('ann'))['id']}"
+
+    for round in range(5):
+        changes = ({"active": round % 2 == 1}, {"name": f"ann{round}"}, {"role": ("auditor", "ca_operations")[round % 2]})
+        answers = await asyncio.gather(*(office.ask("PATCH", one, token=office.token, json=change) for change in changes))
+        stored = (await office.get(one, token=office.token)).json
+
+        assert [answer.status for answer in answers] == [200] * 3
+        assert {name: stored[name] for change in changes for name in change} == {**changes[0], **changes[1], **changes[2]}
+
+
 async def test_a_fingerprint_and_a_certificate_that_differ_are_refused(office, people):
     ann = Person.of(people, "ann")
     members = {"name": "ann", "role": "auditor", "certificate": ann.pem, "cert_fingerprint": "ab" * 32}

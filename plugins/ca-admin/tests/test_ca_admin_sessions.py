@@ -7,7 +7,9 @@ from hashlib import sha256
 import aiohttp
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from greatseal import der
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import OperatorDesk, Person, admin_section
@@ -225,10 +227,28 @@ async def test_a_blocked_key_signs_nobody_in(office):
     assert (await office.events("admin.login"))[-1].detail == "the key of the certificate is blocked"
 
 
+def below_zero(certificate):
+    """The same with another serial number."""
+    tbs, *signature = der.children(certificate)
+    version, serial, *rest = der.children(tbs)
+    return der.sequence(der.sequence(version, serial[:2] + bytes([serial[2] | 0x80]) + serial[3:], *rest), *signature)
+
+
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")
 async def test_a_certificate_of_a_key_that_is_not_accepted_proves_nobody(office):
     routes = office.service.kernel.routes
     sign_in = next(route.handler.__self__ for route in routes if (route.method, route.path) == ("POST", SESSION))
 
+    strange = office.root.der.replace(bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d0209"))  # of no kind of key
+    pem = x509.load_der_x509_certificate(strange).public_bytes(Encoding.PEM).decode()
+    made = await office.post("/admin/operators", token=office.token, json={"name": "ann", "role": "auditor", "certificate": pem})
+
+    assert (made.status, made.json["detail"]) == (
+        400,
+        "certificate: expected one in PEM, of a key that is accepted: Unknown key type: 1.2.840.10045.2.9",
+    )
+    assert "is not accepted" in await sign_in._fault(strange)
+    assert await sign_in._fault(below_zero(office.root.der)) == "the certificate is not accepted: its serial number is not above 0"
     assert "is not accepted" in await sign_in._fault(b"x")
     assert await sign_in._fault(office.root.der) is None
 

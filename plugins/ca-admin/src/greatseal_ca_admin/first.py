@@ -9,8 +9,8 @@ from cryptography.x509.oid import NameOID
 
 from greatseal.api.store import Tx
 from greatseal.host import Host
-from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca_admin import operators
+from greatseal_ca_admin.certificates import in_pem
 from greatseal_ca_admin.operators import ADMINISTRATOR, ROOTS, Fields
 from greatseal_ca_admin.settings import AdminSettings
 
@@ -40,9 +40,7 @@ class Trust:
 
 def certificate_of(file: Path) -> x509.Certificate:
     """The first administrator's. Raises OSError and ValueError."""
-    (certificate,) = x509.load_pem_x509_certificates(file.read_bytes())
-    accept_public_key(certificate.public_key())
-    return certificate
+    return in_pem(file.read_bytes())
 
 
 def problems(host: Host) -> list[str]:

@@ -1,12 +1,11 @@
 """/admin/operators."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 import msgspec
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import UNSET, UnsetType
 
@@ -17,8 +16,8 @@ from greatseal.api.lists import listed, page_of
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
-from greatseal.jose.acceptance import accept_public_key
 from greatseal_ca_admin import operators
+from greatseal_ca_admin.certificates import in_pem
 from greatseal_ca_admin.eab_sign_in import is_kid
 from greatseal_ca_admin.lockout import unlock
 from greatseal_ca_admin.operators import Fields
@@ -97,24 +96,16 @@ class OperatorsAdmin:
 
     async def replace(self, call: Call) -> Reply:
         fields = self._checked(await call.body(Asked))
-        return await self._changed(call, fields)
+        made = await self._host.db.write(self._change, call.path["id"], fields, call.caller.subject)
+        await self._retrust()
+        return Reply.json(made)
 
     async def change(self, call: Call) -> Reply:
         asked = await call.body(Changes)
-        before = await self._host.db.read(operators.fields_of, call.path["id"])
         given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
-        stored = {name: getattr(before, name) for name in ("name", "role", "gssapi_principal", "eab_kid", "ca_id", "active")}
-        if "certificate" not in given and "cert_fingerprint" not in given:
-            stored["cert_fingerprint"] = before.cert_fingerprint
-        try:
-            fields = self._checked(Asked(**{**stored, **given}))
-        except BadRequest as problem:
-            raise Unprocessable(problem.detail) from None
-        if fields.cert_fingerprint == before.cert_fingerprint and fields.certificate is None:
-            fields = msgspec.structs.replace(fields, certificate=before.certificate)
-        if "eab_kid" not in given:
-            fields = msgspec.structs.replace(fields, eab_made_at=before.eab_made_at)
-        return await self._changed(call, fields)
+        made = await self._host.db.write(self._patch, call.path["id"], given, call.caller.subject)
+        await self._retrust()
+        return Reply.json(made)
 
     async def delete(self, call: Call) -> Reply:
         await self._host.db.write(operators.delete, call.path["id"], by=call.caller.subject)
@@ -125,16 +116,27 @@ class OperatorsAdmin:
         await self._host.db.write(_unlock, call.path["id"], call.caller.subject)
         return Reply.empty()
 
-    async def _changed(self, call: Call, fields: Fields) -> Reply:
-        made = await self._host.db.write(self._change, call.path["id"], fields, call.caller.subject)
-        await self._retrust()
-        return Reply.json(made)
-
     def _create(self, tx: Tx, id: str, fields: Fields, by: str) -> dict[str, Any]:
         return operators.create(tx, id, self._with_key(tx, fields), by=by)
 
     def _change(self, tx: Tx, id: str, fields: Fields, by: str) -> dict[str, Any]:
         return operators.change(tx, id, self._with_key(tx, fields), by=by)
+
+    def _patch(self, tx: Tx, id: str, given: Mapping[str, Any], by: str) -> dict[str, Any]:
+        """What is not given stays as it is in this transaction: another one may have changed it since the request came."""
+        before = operators.fields_of(tx, id)
+        stored = {name: getattr(before, name) for name in ("name", "role", "gssapi_principal", "eab_kid", "ca_id", "active")}
+        if "certificate" not in given and "cert_fingerprint" not in given:
+            stored["cert_fingerprint"] = before.cert_fingerprint
+        try:
+            fields = self._checked(Asked(**{**stored, **given}))
+        except BadRequest as problem:
+            raise Refuse(Unprocessable(problem.detail)) from None
+        if fields.cert_fingerprint == before.cert_fingerprint and fields.certificate is None:
+            fields = msgspec.structs.replace(fields, certificate=before.certificate)
+        if "eab_kid" not in given:
+            fields = msgspec.structs.replace(fields, eab_made_at=before.eab_made_at)
+        return self._change(tx, id, fields, by)
 
     def _with_key(self, tx: Tx, fields: Fields) -> Fields:
         """Bound to the key that has the id now, unless it is the one that was bound before."""
@@ -175,8 +177,7 @@ class OperatorsAdmin:
 def der_of(pem: str) -> bytes:
     """The one certificate of a PEM text. Raises BadRequest."""
     try:
-        (certificate,) = x509.load_pem_x509_certificates(pem.encode())
-        accept_public_key(certificate.public_key())
+        certificate = in_pem(pem.encode())
     except ValueError as error:
         raise BadRequest(f"certificate: expected one in PEM, of a key that is accepted: {error}") from None
     return certificate.public_bytes(Encoding.DER)

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from hashlib import sha256
 
-from cryptography import x509
-
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import OPERATOR_ROLES, Call, Handler, Reply, Route, operator_route
 from greatseal.api.issuance import Issuance
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.store import Refused, Tx
 from greatseal.host import Host
-from greatseal.jose.acceptance import accept_public_key, spki_sha256
+from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca_admin import tables as t
 from greatseal_ca_admin.admission import Admission, Began, refused
+from greatseal_ca_admin.certificates import in_der
 from greatseal_ca_admin.operators import by_fingerprint
 from greatseal_ca_admin.scheme import SESSION, SignedIn
 from greatseal_ca_admin.sessions import Sessions
@@ -66,8 +65,7 @@ class SignIn:
     async def _fault(self, der: bytes) -> str | None:
         """Why the certificate proves nobody, whoever has it. The listener looked at the issuer."""
         try:
-            certificate = x509.load_der_x509_certificate(der)
-            key = accept_public_key(certificate.public_key())
+            certificate, key = in_der(der)
         except ValueError as error:
             return f"the certificate is not accepted: {error}"
         now = self._host.clock.now()
