@@ -242,7 +242,13 @@ async def test_without_operators_there_are_no_such_routes(start_service):
         assert (await Desk(site).ask("GET", "accounts"))[0] == 404
 
 
-async def test_s120_a_registration_authority_without_a_ca_sees_nothing_of_any(desk):
+async def test_s120_a_registration_authority_without_a_ca_sees_nothing_of_any_and_revokes_nothing(desk):
     paths = ("accounts", "orders", "certs", "profiles")
+    client, _ = await desk.client()
+    await client.issue(desk.site.responder, "a.localhost")
+    (one,) = (await desk.ask("GET", "certs"))[1]
 
     assert [(await desk.ask("GET", path, role="ca_ra"))[0] for path in paths] == [403] * 4
+    for path, body in (("revoke", {"cert_id": one["id"]}), ("revocations", {"cert_ids": [one["id"]]})):
+        assert (await desk.ask("POST", path, body, role="ca_ra"))[0] == 403
+    assert (await desk.ask("GET", f"certs/{one['id']}"))[1]["status"] == "issued"

@@ -122,6 +122,20 @@ async def test_an_address_that_asks_for_what_is_not_here_is_slowed_down(site):
     assert (await ask(client, name)).status == 200  # what is known costs nothing
 
 
+async def test_s074_all_addresses_of_one_network_of_ipv6_are_slowed_down_as_one(start_service):
+    async with acme_site(start_service, server={"trusted_proxies": ["127.0.0.0/8"]}) as site:
+        client = await site.client()
+        key = (await certificate(client, site, "a.localhost")).partition(".")[0]
+        url = client.directory["renewalInfo"]
+
+        answers = [
+            await client.get(f"{url}/{key}.{b64url(bytes([1, number, 9]))}", headers={"X-Forwarded-For": f"2001:db8::{number:x}"})
+            for number in range(UNKNOWN_PER_MINUTE + 5)
+        ]
+
+    assert Counter(answer.status for answer in answers) == {404: UNKNOWN_PER_MINUTE, 429: 5}
+
+
 async def test_a_certificate_of_another_ca_is_not_found_below_this_one(start_service):
     async with acme_site(start_service, ca=[{"id": "one"}, {"id": "two", "is_default": True}]) as site:
         one, two = await site.client(ca="one"), await site.client(ca="two")

@@ -206,13 +206,25 @@ async def test_what_is_too_large_is_not_read(desk, monkeypatch):
         await asyncio.to_thread(fetched, desk.service.url)
 
 
+EC, NO_KEY = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d0209")
+"""The number of EC keys, and one that is nobody's."""
+
+
 async def test_only_a_root_is_installed(desk, brought, tmp_path):
     issuing = desk.authority().certificate
     leaf = await desk.leaf("localhost")
     expired, root = brought.certificate("root", "root", days=(-10, -1)), brought.root.public_bytes(Encoding.PEM)
     whole = brought.root.public_bytes(Encoding.DER)
+    strange = x509.load_der_x509_certificate(whole.replace(EC, NO_KEY))
     forged, own = x509.load_der_x509_certificate(whole[:-1] + bytes([whole[-1] ^ 1])), brought.certificate("root", "root", ca=False)
-    for certificate, expected in ((issuing, "no root"), (leaf, "no"), (expired, "only"), (forged, "another key"), (own, "no CA's")):
+    for certificate, expected in (
+        (issuing, "no root"),
+        (leaf, "no"),
+        (expired, "only"),
+        (forged, "another key"),
+        (own, "no CA's"),
+        (strange, "no root: Unknown"),
+    ):
         body, digest = certificate.public_bytes(Encoding.PEM), sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
         with pytest.raises(trust_stores.StoreProblem, match=expected):
             checked(body, digest)

@@ -14,6 +14,7 @@ from greatseal.api.problems import BadRequest, NotFound, Problem, RateLimited
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal.net.addresses import source_of
 from greatseal_acme.protocol.objects import moment_text
 from greatseal_acme.settings import AcmeServer
 
@@ -132,11 +133,12 @@ class RenewalInfo(IssuanceObserver):
 
     async def _look(self, text: str, remote: str) -> Renewal | None:
         CertificateName.read(text)
-        if wait := self._host.limits.hit("acme-renewal-info", remote, UNKNOWN_PER_MINUTE, 60):
+        source = source_of(remote)
+        if wait := self._host.limits.hit("acme-renewal-info", source, UNKNOWN_PER_MINUTE, 60):
             raise RateLimited("this address asks for too many certificates that are not here", headers={"Retry-After": str(wait)})
         found = await self._cache.get(text)
         if found is not None:
-            self._host.limits.undo("acme-renewal-info", remote)
+            self._host.limits.undo("acme-renewal-info", source)
         return found
 
     def _load(self, tx: Tx, text: str) -> Renewal | None:

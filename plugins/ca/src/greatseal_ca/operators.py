@@ -85,21 +85,20 @@ class OperatorsOfCa:
 
     async def revoke(self, call: Call) -> Reply:
         asked = await call.body(Revocation)
-        operator = call.caller_as(OperatorCaller)
-        revoked = await self._host.db.write(self._revoke, asked, operator)
+        revoked = await self._host.db.write(self._revoke, asked, call.caller_as(OperatorCaller).only_ca, call.caller.subject)
         await self._issuance.publish([revoked])
         return Reply.empty()
 
     async def revoke_all(self, call: Call) -> Reply:
-        batch = await call.body(Batch)
-        operator = call.caller_as(OperatorCaller)
-        return Reply.json(await revoke_all(self._host, self._issuance, batch, by=operator.subject, ca_id=operator.ca_id))
+        batch, operator = await call.body(Batch), call.caller_as(OperatorCaller)
+        return Reply.json(await revoke_all(self._host, self._issuance, batch, by=operator.subject, ca_id=operator.only_ca))
 
-    def _revoke(self, tx: Tx, asked: Revocation, operator: OperatorCaller) -> Certificate:
+    def _revoke(self, tx: Tx, asked: Revocation, own: str | None, by: str) -> Certificate:
+        """``own`` is the only CA of whoever asks, None for all."""
         ca_id = self._issuance.subscriber_of(tx, asked.cert_id)
-        if ca_id is not None and operator.ca_id not in {None, ca_id}:
+        if ca_id is not None and own not in {None, ca_id}:
             raise Refuse(Forbidden("the certificate is that of a CA, or of another CA than yours"))
-        return self._issuance.revoke(tx, asked.cert_id, reason_of(asked.reason), by=operator.subject)
+        return self._issuance.revoke(tx, asked.cert_id, reason_of(asked.reason), by=by)
 
     async def _seen(self, call: Call) -> Certificate:
         """The certificate of the path; of a CA that is not the operator's there is none."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from greatseal.jose.acceptance import accept_public_key
@@ -171,7 +171,7 @@ def wrong_with(certificate: x509.Certificate) -> str:
         return "is no CA's: it has no basicConstraints"
     except InvalidSignature:
         return "is signed by another key than its own"
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
         return f"is no root: {error}"
     if not basic.ca:
         return "is no CA's"
