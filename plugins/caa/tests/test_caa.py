@@ -214,6 +214,20 @@ async def test_ca_262_names_are_asked_upwards_without_the_last_label_and_each_on
     assert sorted(names) == ["a.example", "b.example", "x.y.b.example", "y.b.example", "z.a.example"]
 
 
+async def test_s135_an_order_does_not_make_us_ask_thousands_of_questions() -> None:
+    """Before the first is asked: it is not said by a zone how many there are."""
+    deep, deeper = ([f"{'a.' * labels}x{number}.example" for number in range(100)] for labels in (9, 10))
+    asking, refusing = check({}), check({})
+    await asking.check(order(*deep))
+    with pytest.raises(Caa, match="at 1100 names") as raised:
+        await refusing.check(order(*deeper))
+
+    assert isinstance(asking.resolver, FakeResolver)
+    assert isinstance(refusing.resolver, FakeResolver)
+    assert raised.value.status == 403
+    assert (len(asking.resolver.asked), refusing.resolver.asked) == (1000, [])
+
+
 @pytest.mark.parametrize("where", ["b.a.example", "a.example"])
 async def test_ca_264_any_dns_error_denies(where: str) -> None:
     class Broken(FakeResolver):

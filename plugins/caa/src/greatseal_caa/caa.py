@@ -1,7 +1,7 @@
 """CAA (RFC 8659, RFC 8657): whoever holds a domain says in DNS which CAs may certify it, for which accounts, proven by what."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from greatseal.api.acme import Caa, OnionCaaRequired
 from greatseal.api.issuance import Finalization, FinalizeCheck, ProvenIdentifier
@@ -14,6 +14,9 @@ from greatseal_caa.values import OTHER, refusal
 
 IN_FLIGHT = 20
 """Questions of one finalization that are asked at once."""
+MOST_NAMES = 1000
+"""Names that one finalization may ask about, those above the names of the order with them: a hundred names of eleven labels that have
+nothing in common. A name may have 127 labels, and whoever writes an order can have it finalized again and again."""
 CRITICAL = 128
 KNOWN = frozenset({"issue", "issuewild", "iodef", "contactemail", "contactphone", "issuemail", "issuevmc"})
 """Properties that are understood, those that speak of no TLS certificate too: critical or not, they deny nothing by being there."""
@@ -46,7 +49,10 @@ class CaaCheck(FinalizeCheck):
         brought = {one: given(finalization.payload, one.identifier.base) for one in proven if is_onion(one.identifier.value)}
         if self.onions:
             _check_brought(brought)
-        answers = await self._answers({one.identifier.base for one in names})
+        bases = {one.identifier.base for one in names}
+        if (number := len({name for base in bases for name in _upwards(base)})) > MOST_NAMES:
+            raise Caa(f"CAA would be asked at {number} names, those of the order and above; at most {MOST_NAMES} are. Order fewer at once")
+        answers = await self._answers(bases)
         denials = [_denial(one, answers, ours, url) for one in names]
         denials += [_onion_denial(one, its, ours, url, self.clock.now()) for one, its in brought.items() if its is not None]
         refused = [denial for denial in denials if denial is not None]
@@ -76,6 +82,13 @@ class CaaCheck(FinalizeCheck):
             wanted = {_parent(name) for name in asked if _goes_on(answers[name])}
             wanted = {name for name in wanted - answers.keys() if "." in name}
         return answers
+
+
+def _upwards(name: str) -> Iterator[str]:
+    """The name and those above it that may be asked."""
+    while "." in name:
+        yield name
+        name = _parent(name)
 
 
 def _parent(name: str) -> str:
