@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import time
+from hashlib import sha256
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from greatseal.testing.operator_desk import Person, admin_section
 from greatseal.testing.service import Kernel, document, free_port
 from greatseal_bundle_ca import features
 from greatseal_bundle_idp import features as features_of_people
+from greatseal_ca_admin.sessions import Proof
 
 MATRIX = {
     ("GET", "/metrics"): None,
@@ -248,11 +250,25 @@ async def test_a_certificate_of_this_ca_that_was_revoked_signs_nobody_in(office_
     office = office_of
     one = await office.certify("operator.example")
     await office.post("/admin/revoke", token=office.tokens[ADMIN], json={"cert_id": one.id})
-    sign_in = next(route.handler.__self__ for route in routes_of(office) if (route.method, route.path) == ("POST", "/admin/session"))
+    proofs = office.service.kernel.hooks.instances["ca-admin"]._parts.proofs
     good = await office.certify("another.example")
 
-    assert await sign_in._fault(one.der) == "the certificate was revoked"
-    assert await sign_in._fault(good.der) is None
+    assert await proofs.of_certificate(one.der) == "the certificate was revoked"
+    assert await proofs.of_certificate(good.der) is None
+
+
+async def test_a_certificate_of_this_ca_that_is_revoked_ends_the_session_of_its_operator(office_of):
+    office = office_of
+    one = await office.certify("operator.example")
+    body = {"name": "ann", "role": "auditor", "cert_fingerprint": sha256(one.der).hexdigest()}
+    ann = (await office.post("/admin/operators", token=office.tokens[ADMIN], json=body)).json["id"]
+    sessions = office.service.kernel.hooks.instances["ca-admin"]._parts.sessions
+    token = await office.service.kernel.store.write(sessions.begin, ann, Proof(certificate=one.der))
+    before = await office.get("/admin/session", token=token)
+    await office.post("/admin/revoke", token=office.tokens[ADMIN], json={"cert_id": one.id})
+
+    assert (before.status, (await office.get("/admin/session", token=token)).status) == (200, 401)
+    assert [(event.sub, event.detail) for event in await office.events("admin.logout")] == [("ann", "the certificate was revoked")]
 
 
 def test_ca_008_ca_009_curl_signs_in_with_a_client_certificate(database_url, tmp_path, program):

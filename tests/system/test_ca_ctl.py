@@ -5,9 +5,11 @@ import stat
 import time
 
 import pytest
-from rig.operators import open_office
+from rig.operators import ADMIN, open_office
 
 from greatseal.api.acme import AccountView
+from greatseal.ctl.client import CtlProblem, Server
+from greatseal.ctl.session import _own_url
 from greatseal.testing.ctl import Ctl, quiet
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import Person
@@ -72,6 +74,46 @@ async def test_what_is_wrong_with_a_sign_in_is_said_in_a_line(office, ctl, tmp_p
     for who, result in refused.items():
         assert (result.exit_code != 0, len(result.stderr.splitlines())) == (True, 1), (who, result.output)
     assert "rested too long" in refused["locked"].stderr
+
+
+async def test_an_operator_signs_in_by_eab_key(office, ctl, tmp_path):
+    secret = "_-" + "A" * 41
+    file = tmp_path / "bob.key"
+    file.write_text(f"{secret}\n")
+    assert (await ctl.run("eab", "add", "-bob", "--hmac-key-file", str(file))).exit_code == 0
+    assert (await ctl.run("operators", "add", "bob", "--role", "auditor", "--eab-kid=-bob")).exit_code == 0
+    by_file = await ctl.run("login", "--eab-kid=-bob", "--hmac-key-file", str(file))
+    who = await told(ctl, "whoami")
+    by_prompt = await ctl.run("login", "--eab-kid=-bob", "--base-url", office.service.url, given=f"{secret}\n")
+    deleted = await office.ask("DELETE", "/admin/eab/-bob", token=office.tokens[ADMIN])
+    ended = await ctl.run("whoami")
+
+    assert (by_file.exit_code, by_file.stdout) == (0, f"signed in to {office.url} as bob\n"), by_file.output
+    assert (who["name"], who["role"]) == ("bob", "auditor")
+    assert (by_prompt.exit_code, secret in by_prompt.output) == (0, False), by_prompt.output
+    assert (deleted.status, ended.exit_code, "key of the operator was deleted" in ended.stderr) == (204, 1, True)
+
+
+async def test_a_sign_in_by_eab_key_that_proves_nothing_is_said_in_a_line(office, ctl, tmp_path):
+    file = tmp_path / "bob.key"
+    file.write_text("A" * 43)
+    key = ("--hmac-key-file", str(file))
+    refused = {
+        "no active operator has this EAB key": await ctl.run("login", "--eab-kid", "nobody", *key),
+        "is not base64url": await ctl.run("login", "--eab-kid", "bob", "--hmac-key-file", "-", given="!!\n"),
+        "not begun over plain http": await ctl.run("login", "--eab-kid", "bob", *key, server="http://ca.example:1"),
+        "or the MAC is not by it": await ctl.run("login", "--eab-kid", "root", *key, "--base-url", "https://relay.example"),
+        "leave out the name": await ctl.run("login", "bob", "--eab-kid", "bob", *key),
+        "name it with --eab-kid": await ctl.run("login", *key),
+    }
+    for words, result in refused.items():
+        assert (result.exit_code != 0, len(result.stderr.splitlines()), words in result.stderr) == (True, 1, True), (words, result.output)
+
+
+def test_what_says_that_it_is_another_host_gets_no_mac():
+    with pytest.raises(CtlProblem, match="another host; if that is so, give --base-url"):
+        _own_url(Server("https://ca.example:9443"), "https://relay.example/admin/session/eab")
+    assert _own_url(Server("https://ca.example:9443"), "https://ca.example/pki/admin/session/eab").endswith("/pki/admin/session/eab")
 
 
 async def test_operators_are_added_changed_and_deleted(office, ctl, tmp_path):

@@ -115,6 +115,38 @@ async def test_another_key_ends_the_sessions(keyed):
     assert (await keyed.post(EAB, json=await proof(keyed))).status == 401
 
 
+@pytest.mark.parametrize("anew", [False, True])
+async def test_s120_a_key_that_is_deleted_ends_the_session_at_once(keyed, anew):
+    await hired(keyed)
+    token = (await keyed.post(EAB, json=await proof(keyed))).json["session_token"]
+    assert (await keyed.get("/admin/stats", token=token)).status == 200
+    keyed.clock.advance(5)
+    assert (await keyed.ask("DELETE", "/admin/eab/ann%2F1", token=keyed.token)).status == 204
+    if anew:
+        await given(keyed)
+    ended = await keyed.get("/admin/stats", token=token)
+
+    assert (ended.status, ended.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert "the EAB key of the operator was deleted" in ended.json["detail"]
+    assert [row.eab_kid for row in await keyed.rows(t.session)] == [None]  # the administrator's, who has a certificate
+    assert [(event.sub, event.detail) for event in await keyed.events("admin.logout")] == [
+        ("ann", "the EAB key of the operator was deleted")
+    ]
+    assert (await keyed.get("/admin/stats", token=token)).status == 401
+    assert (await keyed.get("/admin/stats", token=keyed.token)).status == 200
+
+
+async def test_a_session_by_key_ends_where_the_plugin_eab_is_gone(open_office, database_url, people):
+    sections = {"database": {"url": database_url}, "cluster": {"key_file": str(people / "cluster.key")}}
+    office = await open_office("eab", **sections)
+    await hired(office)
+    token = (await office.post(EAB, json=await proof(office))).json["session_token"]
+    await office.service.stop()
+    office = await open_office(**sections)
+
+    assert (await office.get("/admin/session", token=token)).status == 401
+
+
 async def test_s120_failures_lock_the_operator_and_an_inactive_one_is_refused(keyed):
     id = (await hired(keyed)).json["id"]
     statuses = [(await keyed.post(EAB, json=await proof(keyed, KEY[::-1]))).status for _ in range(6)]

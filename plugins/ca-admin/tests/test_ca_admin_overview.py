@@ -2,11 +2,13 @@
 
 import pytest
 import structlog
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import Unavailable
 from greatseal.testing.distributions import install
-from greatseal.testing.schema import schema_matches
+from greatseal.testing.schema import at_revision, schema_matches
 from greatseal_ca_admin import tables as t
 from greatseal_ca_admin.alarm import NothingIsHalted
 
@@ -20,6 +22,23 @@ async def violate(office, times=1, service="ca"):
 
 def test_the_migrations_make_the_tables(database_url):
     assert schema_matches(t.SCHEMA, database_url) == []
+
+
+def test_operators_of_the_first_revision_are_kept_and_sign_in_anew(database_url):
+    row = {"id": "1", "name": "ann", "role": "auditor", "cert_fingerprint": "ab" * 32, "certificate": b"der", "active": 1, "created_at": 5}
+    session = {"digest": "d", "operator_id": "1", "created_at": 5, "used_at": 5, "locked": 0}
+    with at_revision(t.SCHEMA, database_url, "0001") as connection:
+        connection.execute(insert(t.operator).values(row))
+        connection.execute(insert(t.session).values(session))
+    with at_revision(t.SCHEMA, database_url, t.SCHEMA.head) as connection:
+        (kept,) = connection.execute(select(t.operator)).mappings().all()
+        left = connection.execute(select(t.session)).all()
+        connection.execute(insert(t.operator).values({**row, "id": "2", "name": "bob", "cert_fingerprint": None, "eab_kid": "key"}))
+
+    assert {name: kept[name] for name in row} == row
+    assert (kept["eab_kid"], kept["eab_made_at"], left) == (None, None, [])
+    with pytest.raises(IntegrityError), at_revision(t.SCHEMA, database_url, t.SCHEMA.head) as connection:
+        connection.execute(insert(t.operator).values({**row, "id": "3", "name": "eve", "cert_fingerprint": None, "eab_kid": "key"}))
 
 
 async def test_the_audit_log_is_filtered_and_has_pages(office_of):

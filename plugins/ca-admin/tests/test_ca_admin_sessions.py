@@ -78,6 +78,24 @@ async def test_an_issuer_of_client_ca_file_is_trusted_and_its_strangers_are_nobo
     assert (await office.post(SESSION, person=outside)).json["role"] == "auditor"
 
 
+async def test_what_an_operator_signed_in_with_is_looked_at_with_every_request(office_of, people):
+    office = office_of
+    blocked, ending = await office.hire(office.token, "blocked", "auditor"), Person.of(people, "ending", days=(-1, 0.005))
+    body = {"name": "ending", "role": "auditor", "certificate": ending.pem}
+    assert (await office.post("/admin/operators", token=office.token, json=body)).status == 201
+    tokens = [await office.sign_in(one) for one in (blocked, ending, office.root)]
+    key = spki_sha256(x509.load_der_x509_certificate(blocked.der).public_key())
+    host = office.service.host("ca-admin")
+    await host.db.write(lambda tx: host.blocked_keys.block(tx, key, reason="keyCompromise", by="test"))
+
+    assert [(await office.get(SESSION, token=token)).status for token in tokens] == [401, 200, 200]
+    office.clock.advance(800)
+    assert [(await office.get(SESSION, token=token)).status for token in tokens] == [401, 401, 200]
+    assert [(event.sub, event.detail) for event in await office.events("admin.logout")] == [
+        ("blocked", "the key of the certificate is blocked"), ("ending", "the certificate is not valid at this time"),
+    ]  # fmt: skip
+
+
 async def test_a_session_that_rests_is_locked_and_then_ends_and_no_clock_wakes_it(office_of):
     office = office_of
     other = await office.sign_in(office.root)
@@ -236,8 +254,7 @@ def below_zero(certificate):
 
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")
 async def test_a_certificate_of_a_key_that_is_not_accepted_proves_nobody(office):
-    routes = office.service.kernel.routes
-    sign_in = next(route.handler.__self__ for route in routes if (route.method, route.path) == ("POST", SESSION))
+    proofs = office.service.kernel.hooks.instances["ca-admin"]._parts.proofs
 
     strange = office.root.der.replace(bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d0209"))  # of no kind of key
     pem = x509.load_der_x509_certificate(strange).public_bytes(Encoding.PEM).decode()
@@ -247,10 +264,10 @@ async def test_a_certificate_of_a_key_that_is_not_accepted_proves_nobody(office)
         400,
         "certificate: expected one in PEM, of a key that is accepted: Unknown key type: 1.2.840.10045.2.9",
     )
-    assert "is not accepted" in await sign_in._fault(strange)
-    assert await sign_in._fault(below_zero(office.root.der)) == "the certificate is not accepted: its serial number is not above 0"
-    assert "is not accepted" in await sign_in._fault(b"x")
-    assert await sign_in._fault(office.root.der) is None
+    assert "is not accepted" in await proofs.of_certificate(strange)
+    assert await proofs.of_certificate(below_zero(office.root.der)) == "the certificate is not accepted: its serial number is not above 0"
+    assert "is not accepted" in await proofs.of_certificate(b"x")
+    assert await proofs.of_certificate(office.root.der) is None
 
 
 async def test_an_operator_who_may_not_sign_in_is_refused(office):

@@ -136,7 +136,7 @@ def operator_command(
             if not admin.is_operator:
                 raise CtlProblem(
                     f"this is for operators of the CA, and nobody is signed in to {admin.url} as one; "
-                    "use: greatseal ctl --server https://<admin listener> login --cert FILE --key FILE"
+                    "use: greatseal ctl --server https://<admin listener> login --cert FILE --key FILE, or --eab-kid KID"
                 )
             fn(admin, *args, **kwargs)
 

@@ -1,8 +1,11 @@
 """The group ``greatseal ctl`` and the commands of the session; all others are of plugins."""
 
+import base64
+import hmac
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -11,6 +14,8 @@ from greatseal.ctl.client import COOKIE, CtlProblem, Server, StoredSession
 from greatseal.ctl.tables import printable
 
 __all__ = ["ctl"]
+
+_FROM_URL = str.maketrans("-_", "+/")
 
 
 class _Commands(click.Group):
@@ -41,7 +46,7 @@ class _Commands(click.Group):
 def ctl(context: click.Context, server: str | None, ca_file: Path | None, as_json: bool) -> None:
     """Administer a running service: sign in once, then look and change.
 
-    People sign in to the identity provider with a password, operators of the CA to its admin listener with a certificate.
+    People sign in to the identity provider with a password, operators of the CA to its admin listener with a certificate or an EAB key.
 
     The session is kept in $GREATSEAL_SESSION, else in ~/.config/greatseal/session.json, readable by you alone.
     """
@@ -60,9 +65,32 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--password-file", metavar="FILE", help="Read the password from the first line of a file; - is standard input.")
 @click.option("--cert", envvar="GREATSEAL_CERT", type=FILE, help="As an operator of the CA: a PEM certificate.")
 @click.option("--key", envvar="GREATSEAL_KEY", type=FILE, help="The PEM key of the certificate.")
-def login(admin: Admin, username: str | None, password_file: str | None, cert: Path | None, key: Path | None) -> None:
-    """Sign in with name and password, which is asked for, or with the certificate of an operator of the CA."""
-    if cert is not None and username is None and password_file is None:
+@click.option("--eab-kid", metavar="KID", help="As an operator of the CA: the id of an EAB key.")
+@click.option("--hmac-key-file", metavar="FILE", help="Read its secret, in base64url, from the first line of a file; - is standard input.")
+@click.option("--base-url", metavar="URL", help="The base_url of the service, where its host is not that of the admin listener.")
+def login(
+    admin: Admin,
+    /,
+    *,
+    username: str | None,
+    password_file: str | None,
+    cert: Path | None,
+    key: Path | None,
+    eab_kid: str | None,
+    hmac_key_file: str | None,
+    base_url: str | None,
+) -> None:
+    """Sign in with name and password, or as an operator of the CA with a certificate or an EAB key.
+
+    A password or key that is in no file is asked for.
+    """
+    if eab_kid is not None:
+        if username is not None or password_file is not None:
+            raise CtlProblem("an EAB key is no password: leave out the name, or --eab-kid", code=2)
+        _keep(admin, *_by_eab_key(admin, eab_kid, hmac_key_file, base_url))
+    elif hmac_key_file is not None or base_url is not None:
+        raise CtlProblem("--hmac-key-file and --base-url are for an EAB key; name it with --eab-kid", code=2)
+    elif cert is not None and username is None and password_file is None:
         _keep(admin, *_by_certificate(admin, cert, key))
     else:
         _keep(admin, *_by_password(admin, username, password_file))
@@ -86,7 +114,39 @@ def _by_certificate(admin: Admin, cert: Path, key: Path | None) -> tuple[StoredS
     server = admin.anonymous((cert, key))
     if not server.url.startswith("https:"):
         raise CtlProblem(f"{server.url}: a certificate is shown in TLS alone; give the https:// URL of the admin listener", code=2)
-    token = str(server.ask("POST", "admin", "session").value["session_token"])
+    return _operator(admin, server, server.ask("POST", "admin", "session").value)
+
+
+def _by_eab_key(admin: Admin, kid: str, hmac_key_file: str | None, base_url: str | None) -> tuple[StoredSession, str, Any]:
+    """The key stays here; the HMAC is over the address of the service, so that nobody else can pass it on there."""
+    server = admin.anonymous()
+    if not server.is_private:
+        raise CtlProblem(f"{server.url}: a session is not begun over plain http; use https://", code=2)
+    secret = secret_of(hmac_key_file) if hmac_key_file else click.prompt("HMAC key", hide_input=True, err=True)
+    try:
+        text = str(secret).strip().rstrip("=").translate(_FROM_URL)
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        raise CtlProblem("the HMAC key is not base64url", code=2) from None
+    challenge = server.ask("GET", "admin", "session", "eab").value
+    url = f"{base_url.rstrip('/')}/admin/session/eab" if base_url else _own_url(server, str(challenge["url"]))
+    signed = "\n".join(("greatseal operator sign-in", url, kid, str(challenge["challenge"]))).encode()
+    mac = base64.urlsafe_b64encode(hmac.digest(key, signed, "sha256"))
+    proof = {"kid": kid, "challenge": challenge["challenge"], "mac": mac.decode().rstrip("=")}
+    return _operator(admin, server, server.ask("POST", "admin", "session", "eab", body=proof).value)
+
+
+def _own_url(server: Server, told: str) -> str:
+    """The address that the service says it has, where its host is the one that was asked. Whoever else says so might pass the HMAC on."""
+    asked, host = urlsplit(server.url).hostname, urlsplit(told).hostname
+    if host is None or host != asked:
+        named = printable(told.removesuffix("/admin/session/eab"))
+        raise CtlProblem(f"{server.url} says that its base_url is {named}, which is another host; if that is so, give --base-url", code=2)
+    return told
+
+
+def _operator(admin: Admin, server: Server, began: Any) -> tuple[StoredSession, str, Any]:
+    token = str(began["session_token"])
     who = Server(server.url, token=token, ca_file=admin.ca_file).ask("GET", "admin", "session").value
     return StoredSession(server=server.url, cookie="", username=who["name"], token=token), who["name"], who
 

@@ -11,7 +11,7 @@ from greatseal.host import Host
 from greatseal.net.addresses import source_of
 from greatseal_ca_admin.lockout import Lockout
 from greatseal_ca_admin.operators import load
-from greatseal_ca_admin.sessions import Locked, Sessions
+from greatseal_ca_admin.sessions import Locked, Proof, Sessions
 from greatseal_ca_admin.settings import AdminSettings
 
 WINDOW = 300.0
@@ -40,8 +40,11 @@ class Admission:
         if wait is not None:
             raise RateLimited("too many sign-ins from this address; wait", headers={"Retry-After": str(wait)})
 
-    def admit(self, tx: Tx, id: str | None, fault: str | None, *, shown: str, refusal: str) -> Began | Refused:
-        """Begin a session of that operator, unless there is a fault. ``shown`` is for the log; a stranger hears ``refusal`` alone."""
+    def admit(self, tx: Tx, id: str | None, proof: Proof, fault: str | None, *, shown: str, refusal: str) -> Began | Refused:
+        """Begin a session of that operator, which stands for the proof, unless there is a fault.
+
+        ``shown`` is for the log; a stranger hears ``refusal`` alone.
+        """
         operator = None if id is None else load(tx, id)
         if operator is None:
             return _refused(tx, None, f"{shown}: no operator has it", refusal)
@@ -53,7 +56,7 @@ class Admission:
             return _refused(tx, operator.name, fault or "the operator is not active", refusal)
         self._lockout.succeeded(tx, operator.id)
         tx.audit(AuditEvent(event_type="admin.login", service="ca", sub=operator.name, detail=f"as {operator.role}, by {shown}"))
-        return Began(self._sessions.begin(tx, operator.id), operator.role, tx.now)
+        return Began(self._sessions.begin(tx, operator.id, proof), operator.role, tx.now)
 
     def reply(self, began: Began | Refused) -> Reply:
         """The session to its operator. Raises what refused it."""

@@ -1,5 +1,7 @@
 """The alarm: many audit events ``security.violation`` in a short time are told, and may end all issuing."""
 
+import asyncio
+
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent, AuditQuery
@@ -34,6 +36,7 @@ class Alarm:
         self._newest = 0
         self._seen: dict[int, int] = {}
         self._told_at: float | None = None
+        self._looking = asyncio.Lock()  # or what was read before a reset would raise the alarm after it
         self.halted: Snapshot[int] = host.changes.snapshot((t.HALT.name,), _halted_at)
         """Since when nothing is issued, microseconds; 0 while it is."""
 
@@ -48,6 +51,10 @@ class Alarm:
 
     async def watch(self) -> None:
         """Look at what came since the last time; the first time at the whole window."""
+        async with self._looking:
+            await self._watch()
+
+    async def _watch(self) -> None:
         now = self._host.clock.now()
         newest = await self._newest_of(None, self._newest)
         after = max(self._newest - LATE, await self._newest_of(RESUMED, max(self._newest - LATE, 0)))
@@ -60,9 +67,10 @@ class Alarm:
 
     async def reset(self, call: Call) -> Reply:
         """What raised it does not raise it again."""
-        await self._host.db.write(_resume, call.caller.subject)
-        self._seen.clear()
-        self._told_at = None
+        async with self._looking:
+            await self._host.db.write(_resume, call.caller.subject)
+            self._seen.clear()
+            self._told_at = None
         return Reply.empty()
 
     def _was_told(self) -> bool:

@@ -13,7 +13,9 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_ca_admin.admission import Admission, Began, refused
 from greatseal_ca_admin.operators import by_eab_kid
+from greatseal_ca_admin.proofs import NO_KEY
 from greatseal_ca_admin.scheme import SESSION
+from greatseal_ca_admin.sessions import Proof as Shown
 
 PATH = f"{SESSION}/eab"
 KIND = "opchal"
@@ -80,15 +82,16 @@ class EabSignIn:
 
     def _begin(self, tx: Tx, proof: Proof, mac: bytes) -> Began | Refused:
         if not is_kid(proof.kid):
-            return self._admission.admit(tx, None, None, shown="an EAB kid that cannot be", refusal=_REFUSED)
+            return self._admission.admit(tx, None, Shown(), None, shown="an EAB kid that cannot be", refusal=_REFUSED)
         bound, key = by_eab_kid(tx, proof.kid), self._keys.find(tx, proof.kid)
         fault = None
         if key is None or bound is None or key.made_at != bound[1]:
-            fault = "the EAB key of the operator was deleted"
+            fault = NO_KEY
         elif not self._keys.verifies(tx, proof.kid, message(self._url, proof.kid, proof.challenge), mac):
             fault = "the MAC is not by the EAB key of the operator"
         shown = f"EAB key {proof.kid}{f' of {key.principal}' if key is not None and key.principal else ''}"
-        return self._admission.admit(tx, None if bound is None else bound[0], fault, shown=shown, refusal=_REFUSED)
+        stands_for = Shown(eab_kid=proof.kid, eab_made_at=None if key is None else key.made_at)
+        return self._admission.admit(tx, None if bound is None else bound[0], stands_for, fault, shown=shown, refusal=_REFUSED)
 
 
 def is_kid(text: str) -> bool:

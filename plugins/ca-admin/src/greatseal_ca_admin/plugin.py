@@ -17,6 +17,7 @@ from greatseal_ca_admin.eab_sign_in import EabSignIn
 from greatseal_ca_admin.first import Trust
 from greatseal_ca_admin.lockout import Lockout
 from greatseal_ca_admin.overview import Overview
+from greatseal_ca_admin.proofs import Proofs
 from greatseal_ca_admin.routes import OperatorsAdmin
 from greatseal_ca_admin.scheme import Operators
 from greatseal_ca_admin.sessions import Sessions
@@ -37,6 +38,7 @@ class Parts:
         self.trust = Trust(host)
         self.alarm = Alarm(host)
         self.ca_ids = [ca.id for ca in host.settings_list(CaId)]
+        self.proofs = Proofs(host, self.ca_ids)
 
 
 class Plugin:
@@ -59,7 +61,11 @@ class Plugin:
     def audit_events(self) -> Sequence[EventType]:
         return [
             EventType("admin.login", "ca", "An operator signed in, or somebody tried to; the detail says why not."),
-            EventType("admin.logout", "ca", "An operator signed out."),
+            EventType(
+                "admin.logout",
+                "ca",
+                "An operator signed out, or their key or certificate is no good any more; the detail says why.",
+            ),
             EventType("operator.create", "ca", "An operator was made; the principal is who did it."),
             EventType("operator.update", "ca", "An operator was changed."),
             EventType("operator.delete", "ca", "An operator was deleted."),
@@ -83,7 +89,8 @@ class Plugin:
 
     @hookimpl
     def auth_schemes(self, host: Host) -> Sequence[AuthScheme]:
-        return [Operators(host, self._shared(host).sessions)]
+        parts = self._shared(host)
+        return [Operators(host, parts.sessions, parts.proofs)]
 
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
@@ -97,7 +104,7 @@ class Plugin:
     def routes(self, host: Host) -> Sequence[Route]:
         parts = self._shared(host)
         admission, keys = Admission(host, parts.sessions, parts.lockout), host.optional_service(EABKEYS)
-        sign_in = SignIn(host, parts.sessions, admission, host.optional_service(ISSUANCE), parts.ca_ids)
+        sign_in = SignIn(host, parts.sessions, admission, parts.proofs)
         by_key = [] if keys is None else EabSignIn(host, admission, keys).routes()
         people = OperatorsAdmin(host, parts.ca_ids, parts.trust.again, keys)
         return [*sign_in.routes(), *by_key, *people.routes(), *Overview(host).routes(), *parts.alarm.routes()]

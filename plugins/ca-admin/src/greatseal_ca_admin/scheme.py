@@ -5,7 +5,8 @@ from greatseal.api.problems import Forbidden, Unauthenticated
 from greatseal.host import Cache, Host
 from greatseal_ca_admin import tables as t
 from greatseal_ca_admin.operators import RA, StoredOperator, load
-from greatseal_ca_admin.sessions import Sessions
+from greatseal_ca_admin.proofs import Proofs
+from greatseal_ca_admin.sessions import Sessions, end_session
 
 SESSION = "/admin/session"
 
@@ -23,7 +24,9 @@ class Operators(AuthScheme):
 
     rule = Operator
 
-    def __init__(self, host: Host, sessions: Sessions) -> None:
+    def __init__(self, host: Host, sessions: Sessions, proofs: Proofs) -> None:
+        self._host = host
+        self._proofs = proofs
         self._sessions = sessions
         self._operators: Cache[StoredOperator] = host.changes.cache(t.OPERATOR.name, load)
 
@@ -33,6 +36,9 @@ class Operators(AuthScheme):
         operator = None if session is None else await self._operators.get(session.operator_id)
         if session is None or operator is None or not operator.active:
             raise Unauthenticated("this needs the session of an operator; sign in first", headers={"WWW-Authenticate": "Bearer"})
+        if (fault := await self._proofs.fault(session.proof)) is not None:
+            await self._host.db.write(end_session, session.digest, operator.name, fault)
+            raise Unauthenticated(f"the session has ended: {fault}; sign in again", headers={"WWW-Authenticate": "Bearer"})
         rule = call.route.auth
         assert isinstance(rule, Operator)
         if operator.role not in rule.roles:

@@ -7,6 +7,7 @@ from hashlib import sha256
 import msgspec
 from sqlalchemy import func, select
 
+from greatseal.api.audit import AuditEvent
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import Problem
 from greatseal.api.store import Tx, scan
@@ -35,11 +36,20 @@ class Locked(Problem):
     status, error, type = 423, "locked", "unauthorized"
 
 
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator of a session signed in with: a certificate (DER), or the very EAB key of an id."""
+
+    certificate: bytes | None = None
+    eab_kid: str | None = None
+    eab_made_at: int | None = None
+
+
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """A row; moments are microseconds."""
 
     digest: str
     operator_id: str
+    proof: Proof
     used_at: int
     locked: bool
 
@@ -76,7 +86,7 @@ class Sessions:
             return None
         return session
 
-    def begin(self, tx: Tx, operator_id: str) -> str:
+    def begin(self, tx: Tx, operator_id: str, proof: Proof) -> str:
         """Store a new session; its token, 64 hexadecimal digits."""
         row = tx.one(_COUNT)
         too_many = 0 if row is None else row.total - MOST + 1
@@ -84,7 +94,8 @@ class Sessions:
             for oldest in tx.all(_OLDEST, limit=too_many):
                 tx.remove(t.SESSION, oldest.digest)
         token = secrets.token_hex(32)
-        tx.put(t.SESSION, digest_of(token), operator_id=operator_id, created_at=tx.now, used_at=tx.now, locked=0)
+        shown = msgspec.structs.asdict(proof)
+        tx.put(t.SESSION, digest_of(token), operator_id=operator_id, **shown, created_at=tx.now, used_at=tx.now, locked=0)
         return token
 
     def expires_at(self, used_at: int) -> int:
@@ -119,11 +130,19 @@ def drop_sessions(tx: Tx, operator_id: str) -> None:
         tx.remove(t.SESSION, row.digest)
 
 
+def end_session(tx: Tx, digest: str, name: str, why: str | None = None) -> None:
+    """End a session of the operator of that name; ``why`` where they did not ask for it."""
+    if tx.remove(t.SESSION, digest):
+        tx.audit(AuditEvent(event_type="admin.logout", service="ca", sub=name, detail=why))
+
+
 def _load(tx: Tx, digest: str) -> StoredSession | None:
     row = tx.one(_BY_DIGEST, digest=digest)
     if row is None:
         return None
-    return StoredSession(digest=row.digest, operator_id=row.operator_id, used_at=row.used_at, locked=bool(row.locked))
+    certificate = None if row.certificate is None else bytes(row.certificate)
+    proof = Proof(certificate=certificate, eab_kid=row.eab_kid, eab_made_at=row.eab_made_at)
+    return StoredSession(digest=row.digest, operator_id=row.operator_id, proof=proof, used_at=row.used_at, locked=bool(row.locked))
 
 
 def _touch(tx: Tx, digest: str) -> bool:

@@ -43,6 +43,9 @@ session = table(
     State.REPLICATED,
     Column("digest", Id, primary_key=True),  # SHA-256 of the token, hexadecimal
     Column("operator_id", Id, nullable=False, index=True),
+    Column("certificate", Blob),  # the DER that was shown, or the EAB key: each request asks whether it still proves anybody
+    Column("eab_kid", Text),
+    Column("eab_made_at", Moment),
     Column("created_at", Moment, nullable=False),
     Column("used_at", Moment, nullable=False, index=True),
     Column("locked", Flag, nullable=False),
@@ -59,4 +62,4 @@ halt = table(
 """One row while the alarm has ended all issuing."""
 HALT = Collection("ca_admin_halt", halt)
 
-SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0002")
+SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0003")
