@@ -1,5 +1,6 @@
 """The lines of the interface document on CAA, and what RFC 8659 and RFC 8657 say of values."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
@@ -226,6 +227,23 @@ async def test_s135_an_order_does_not_make_us_ask_thousands_of_questions() -> No
     assert isinstance(refusing.resolver, FakeResolver)
     assert raised.value.status == 403
     assert (len(asking.resolver.asked), refusing.resolver.asked) == (1000, [])
+
+
+async def test_s135_others_run_between_the_names_of_an_order() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    with pytest.raises(Caa, match="99 more"):
+        await check({"a.example": ["0 issue other.example"]}).check(order(*(f"x{number}.a.example" for number in range(100))))
+    running.cancel()
+
+    assert turns >= 100
 
 
 @pytest.mark.parametrize("where", ["b.a.example", "a.example"])

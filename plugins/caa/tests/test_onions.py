@@ -22,7 +22,7 @@ from greatseal.testing import FakeClock
 from greatseal.testing.issuance import PROFILE, issuance_for
 from greatseal.testing.resolver import FakeResolver
 from greatseal_caa.caa import CaaCheck
-from greatseal_caa.onions import LONGEST, Given, parse, records
+from greatseal_caa.onions import LONGEST, MOST_BYTES, MOST_RECORDS, Given, parse, records
 
 OURS = ("ca.example",)
 ACCOUNT = AccountView(id="a1", url="https://ca.example/acme/account/1", status="valid", thumbprint="t" * 43)
@@ -140,6 +140,8 @@ async def test_what_the_service_denies(said: str, name: str, why: str) -> None:
         (brought('caa 0 issue "ca.example" x'), "has the line"),
         (brought('caa 0 issue "\\256"'), "no byte"),
         (brought("caa 0 issue caf\u00e9.example"), "has the line"),
+        (brought("\n".join(["caa 0 iodef x"] * (MOST_RECORDS + 1))), f"has {MOST_RECORDS + 1} lines"),
+        (brought(f"caa 0 iodef {'x' * MOST_BYTES}"), f"at most {MOST_RECORDS} of {MOST_BYTES} are read"),
     ],
 )
 async def test_what_is_not_signed_or_cannot_be_read_denies(one: dict[str, Any], why: str) -> None:
@@ -149,6 +151,7 @@ async def test_what_is_not_signed_or_cannot_be_read_denies(one: dict[str, Any], 
 
 async def test_the_longest_is_taken() -> None:
     await checked(NAME, onionCAA={NAME: brought(None, left=LONGEST)})
+    await checked(NAME, onionCAA={NAME: brought("\n".join(["caa 0 iodef x"] * MOST_RECORDS))})
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,15 @@ class CaaCheck(FinalizeCheck):
         if (number := len({name for base in bases for name in _upwards(base)})) > MOST_NAMES:
             raise Caa(f"CAA would be asked at {number} names, those of the order and above; at most {MOST_NAMES} are. Order fewer at once")
         answers = await self._answers(bases)
-        denials = [_denial(one, answers, ours, url) for one in names]
-        denials += [_onion_denial(one, its, ours, url, self.clock.now()) for one, its in brought.items() if its is not None]
-        refused = [denial for denial in denials if denial is not None]
+        refused: list[Caa] = []
+        for one in proven:
+            if one not in brought:
+                denial = _denial(one, answers, ours, url)
+            else:
+                denial = None if (its := brought[one]) is None else _onion_denial(one, its, ours, url, self.clock.now())
+            if denial is not None:
+                refused.append(denial)
+            await asyncio.sleep(0)  # others may run: an order has up to a hundred names, and each of them up to two hundred records
         if len(refused) > 1:
             raise Caa(f"{refused[0].detail} (and {len(refused) - 1} more; see subproblems)", subproblems=refused)
         if refused:

@@ -15,6 +15,8 @@ from greatseal.jose.compact import b64url_decode
 from greatseal.net import excerpt, onion_key, service_of
 
 MEMBER = "onionCAA"
+MOST_BYTES, MOST_RECORDS = 16 * 1024, 200
+"""What is read of the records of a service, as of those in DNS."""
 LONGEST = 9 * 3600
 """Seconds that records may be valid for: the 8 hours of RFC 9799 s6.4, and one for clocks and for clients that vary the end."""
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[0-9]{3}|\\[ -/:-~])*+"'
@@ -81,7 +83,12 @@ def _check_end(left: int) -> None:
 
 def parse(text: str) -> list[CaaRecord]:
     """The lines ``caa <flags> <tag> <value>`` (RFC 9799 s6, RFC 8659 s4.1.1). Raises ValueError, worded to follow "onionCAA"."""
-    return [_record(line) for line in text.removesuffix("\n").split("\n")] if text else []
+    if not text:
+        return []
+    lines = text.removesuffix("\n").split("\n")
+    if len(text) > MOST_BYTES or len(lines) > MOST_RECORDS:
+        raise ValueError(f"has {len(lines)} lines of {len(text)} characters; at most {MOST_RECORDS} of {MOST_BYTES} are read")
+    return [_record(line) for line in lines]
 
 
 def _record(line: str) -> CaaRecord:
