@@ -11,8 +11,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from rig.browser import CHROMIUM, Browser, Page
+from sqlalchemy import select
 
 from greatseal.testing.service import Service, document, serve
+from greatseal_idp import tables as t
+from greatseal_idp.token.codes import note_client
 from greatseal_users_file.edit import add
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,6 +31,7 @@ class App:
 
     def __init__(self) -> None:
         self.got: list[dict[str, str]] = []
+        self.told: list[dict[str, str]] = []
         self.home = ""
         self.callback = ""
 
@@ -35,6 +39,10 @@ class App:
         members = dict(request.query) if request.method == "GET" else {name: str(value) for name, value in (await request.post()).items()}
         self.got.append(members)
         return web.Response(status=303, headers={"Location": self.home}) if self.home else await self.at_home(request)
+
+    async def framed(self, request: web.Request) -> web.Response:
+        self.told.append(dict(request.query))
+        return web.Response(text="<!DOCTYPE html><title>signed out</title>", content_type="text/html")
 
     async def at_home(self, _request: web.Request) -> web.Response:
         return web.Response(text="<!DOCTYPE html><title>home</title><link rel=icon href=data:,>Welcome home", content_type="text/html")
@@ -46,6 +54,7 @@ async def listening() -> AsyncIterator[App]:
     application = web.Application()
     application.router.add_route("*", "/callback", app.called)
     application.router.add_get("/home", app.at_home)
+    application.router.add_get("/front", app.framed)
     runner = web.AppRunner(application)
     await runner.setup()
     try:
@@ -189,3 +198,24 @@ CONTRAST = """
     .filter(([, , ratio]) => ratio < 4.5);
 })()
 """
+
+
+async def test_the_page_that_signs_out_tells_the_application_in_a_frame_and_leads_back(service: Service, app: App, page: Page) -> None:
+    host: Any = service.host("idp")
+    provider = host._plugin.assembly(host)
+    front = app.callback.replace("/callback", "/front")
+    url = await request(service, app)
+    client_id = parse_qs(url.partition("?")[2])["client_id"][0]
+    members = {"frontchannel_logout_uri": front, "post_logout_redirect_uris": [app.callback]}
+    await provider.clients.update(client_id, members, by="test")
+    await page.goto(url)
+    await sign_in(page, f"{service.url}/api/auth/consent")
+    await page.click("#approve", to=app.home)
+    ((session,),) = [await host.db.read(lambda tx: tx.all(select(t.session)))]
+    await host.db.write(note_client, session.id, client_id)
+    await page.goto(f"{service.url}/logout?{urlencode({'client_id': client_id, 'post_logout_redirect_uri': app.callback, 'state': 's'})}")
+
+    await page.click("#sign-out", to=app.home)
+
+    assert app.told == [{"iss": service.url, "sid": session.id}]
+    assert app.got[-1] == {"state": "s"}

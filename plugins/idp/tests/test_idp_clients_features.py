@@ -27,8 +27,6 @@ ASKING = {
     "profile": "fapi2",
     "authorization_signed_response_alg": "ES256",
     "request_object_signing_alg": "ES256",
-    "frontchannel_logout_uri": "https://app.example/front",
-    "frontchannel_logout_session_required": True,
 }
 PLAIN = {name: False if value is True else None for name, value in ASKING.items()} | {"profile": "default"}
 

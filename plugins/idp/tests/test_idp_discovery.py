@@ -35,6 +35,7 @@ async def test_idp_183_b7_b14_the_openid_document(desk: Any) -> None:
     assert document["require_pushed_authorization_requests"] is False
     assert document["authorization_response_iss_parameter_supported"] is True
     assert document["backchannel_logout_supported"] is document["backchannel_logout_session_supported"] is True
+    assert document["frontchannel_logout_supported"] is document["frontchannel_logout_session_supported"] is True
 
 
 async def test_idp_184_the_oauth_document_leaves_out_what_is_openid(desk: Any) -> None:

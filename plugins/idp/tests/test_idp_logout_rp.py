@@ -5,6 +5,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from greatseal.api.clients import InvalidClientMetadata
 from greatseal_idp import tables as t
 from greatseal_idp.token.codes import note_client
 
@@ -219,3 +220,63 @@ async def test_the_end_of_a_session_ends_families_without_offline_access_alone(i
     ended = {row.scopes: row.revoked_at is not None for row in await idp.rows(t.family)}
     assert ended == {'["openid"]': True, '["openid","offline_access"]': False}
     assert {(row.kind, row.value) for row in await idp.rows(t.revoked)} >= {("session", session.id)}
+
+
+FRONT = "http://localhost:8443/front?app=1"
+
+
+@pytest.fixture
+async def framed(idp):
+    """A client that is told in a frame."""
+    body = {"token_endpoint_auth_method": "none", "redirect_uris": ["http://localhost:8443/cb"], "scopes": ["openid"]}
+    body |= {"frontchannel_logout_uri": FRONT, "frontchannel_logout_session_required": True}
+    return (await idp.provider.clients.register_body(body, open=False, by="test")).client
+
+
+async def noted(idp, *clients):
+    """The session of alice, in which each of the clients got an ID token, and its cookie."""
+    cookie = await idp.cookie()
+    (session,) = await idp.rows(t.session)
+    for client in clients:
+        await idp.service.host("idp").db.write(note_client, session.id, client.client_id)
+    return cookie, session
+
+
+async def test_front_channel_a_frame_tells_each_client_of_the_session_that_registered_one(idp, client, framed):
+    cookie, session = await noted(idp, client, framed)
+
+    answer = await idp.get(ask(id_token_hint=await hint(idp, client), post_logout_redirect_uri=BACK, state="s"), cookie=cookie)
+
+    told = f"{FRONT}&{urlencode({'iss': idp.url, 'sid': session.id})}"
+    assert re.findall(r'<iframe src="([^"]*)"', answer.text) == [told.replace("&", "&amp;")]
+    assert "frame-src http://localhost:8443;" in answer.headers["Content-Security-Policy"]
+    assert f'content="3; url={BACK}&amp;state=s"' in answer.text, "no script is needed to go on"
+    assert not await is_live(idp, cookie)
+
+
+async def test_front_channel_a_client_of_another_session_is_not_told(idp, client, framed):
+    cookie, _ = await noted(idp, client)
+
+    answer = await idp.get(ask(id_token_hint=await hint(idp, client)), cookie=cookie)
+
+    assert "You are signed out" in answer.text
+    assert "<iframe" not in answer.text
+    assert "frame-src" not in answer.headers["Content-Security-Policy"]
+
+
+async def test_front_channel_a_page_opens_as_many_frames_as_a_browser_bears(idp, client, framed):
+    one = {"token_endpoint_auth_method": "none", "redirect_uris": ["http://localhost:8443/cb"], "frontchannel_logout_uri": FRONT}
+    more = [(await idp.provider.clients.register_body(one, open=False, by="test")).client for _ in range(33)]
+    cookie, _ = await noted(idp, *more)
+
+    answer = await idp.get(ask(id_token_hint=await hint(idp, client)), cookie=cookie)
+
+    assert answer.text.count("<iframe") == 32
+
+
+@pytest.mark.parametrize(
+    "uri", ["https://evil.example/front", "http://localhost:8444/front", "https://localhost:8443/front", "javascript:1"]
+)
+async def test_front_channel_a_uri_of_another_origin_than_the_redirect_uris_is_refused(idp, framed, uri):
+    with pytest.raises(InvalidClientMetadata, match="frontchannel_logout_uri"):
+        await idp.provider.clients.update(framed.client_id, {"frontchannel_logout_uri": uri}, by="test")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from html import escape
 from urllib.parse import urlencode
 
 import pytest
@@ -166,3 +167,21 @@ async def test_oidcc_backchannel_rp_initiated_logout(party, ear):
     assert token.claims["jti"]
     assert "nonce" not in token.claims
     assert json.dumps(token.claims)
+
+
+async def test_oidcc_frontchannel_logout_discovery_endpoint_verification(rp):
+    assert rp.metadata["frontchannel_logout_supported"] is True
+    assert rp.metadata["frontchannel_logout_session_supported"] is True
+
+
+async def test_oidcc_frontchannel_rp_initiated_logout(party):
+    front = "https://rp.example/frontchannel"
+    rp = await party(frontchannel_logout_uri=front, frontchannel_logout_session_required=True)
+    tokens = await rp.sign_in()
+
+    page = await log_out(rp, id_token_hint=tokens["id_token"], post_logout_redirect_uri=LOGGED_OUT, state="s1")
+
+    told = urlencode({"iss": rp.metadata["issuer"], "sid": tokens["claims"]["sid"]})
+    assert f'<iframe src="{escape(f"{front}?{told}")}"' in page.text
+    assert f'url={escape(f"{LOGGED_OUT}?state=s1")}"' in page.text
+    assert not await signed_in(rp)

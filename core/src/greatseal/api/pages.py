@@ -49,6 +49,7 @@ class Pages(Protocol):
         status: int = 200,
         headers: Headers = (),
         form_targets: Iterable[str] = (),
+        frame_sources: Iterable[str] = (),
         script: str | None = None,
         **values: object,
     ) -> Reply:
@@ -57,7 +58,8 @@ class Pages(Protocol):
         ``template`` is ``<package>/<file>`` of the folder ``templates`` in the package of a plugin. It extends ``base.html`` with its
         blocks ``title``, ``main`` and ``footer``, and has ``prefix``, the path of the issuer, to begin the paths of its links and forms
         with. A form carries ``<input type="hidden" name="form_token" value="{{ form_token }}">``, and what it is sent to asks
-        :meth:`check_form`. Forms lead to this origin and to ``form_targets`` (CSP sources) alone. ``script`` is JavaScript that runs at
+        :meth:`check_form`. Forms lead to this origin and to ``form_targets`` (CSP sources) alone,
+        frames show ``frame_sources`` alone. ``script`` is JavaScript that runs at
         the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a LookupError,
         and UndefinedError for a value that is missing.
         """

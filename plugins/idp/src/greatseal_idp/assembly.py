@@ -30,6 +30,7 @@ from greatseal_idp.rbac import Roles
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.sessions.api import SessionApi
 from greatseal_idp.sessions.backchannel import Backchannel
+from greatseal_idp.sessions.frontchannel import Frontchannel
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.logout import Logout
@@ -100,6 +101,7 @@ class Assembly:
         self.roles = Roles(host, self.directories)
         self.limits = LoginLimits(host)
         self.backchannel = Backchannel(host, self.clients, self.tokens)
+        self.frontchannel = Frontchannel(host, self.clients)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
         self.negotiation = Negotiation(host, self.login, self.pages)
@@ -178,7 +180,14 @@ class Assembly:
         errands = Errands(self.clients, self.authorize, default=default_return_to(host.issuer))
         return (
             SessionApi(host, self.login, self.directories, self.roles, self.origin),
-            Logout(self.sessions, self.login, self.clients, self.signing, pages=self.pages),
+            Logout(
+                self.sessions,
+                self.login,
+                self.clients,
+                self.signing,
+                pages=self.pages,
+                frontchannel=self.frontchannel,
+            ),
             self.authorize,
             ConsentEndpoint(
                 host,

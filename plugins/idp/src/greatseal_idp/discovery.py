@@ -31,6 +31,7 @@ _COMMON = (
 )  # fmt: skip
 _OPENID = (
     "userinfo_endpoint", "end_session_endpoint", "backchannel_logout_supported", "backchannel_logout_session_supported",
+    "frontchannel_logout_supported", "frontchannel_logout_session_supported",
     "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported",
     "claim_types_supported", "claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
     "prompt_values_supported",
@@ -154,6 +155,8 @@ class DiscoveryDocuments:
             "end_session_endpoint": f"{issuer}/logout",
             "backchannel_logout_supported": True,
             "backchannel_logout_session_supported": True,
+            "frontchannel_logout_supported": True,
+            "frontchannel_logout_session_supported": True,
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": self._signing.algorithms,
             "userinfo_signing_alg_values_supported": self._signing.algorithms,

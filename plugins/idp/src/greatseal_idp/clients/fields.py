@@ -33,6 +33,8 @@ class MoreFields(msgspec.Struct, kw_only=True):
     post_logout_redirect_uris: Texts = UNSET
     backchannel_logout_uri: Text = UNSET
     backchannel_logout_session_required: Switch = UNSET
+    frontchannel_logout_uri: Text = UNSET
+    frontchannel_logout_session_required: Switch = UNSET
     default_acr_values: Texts = UNSET
     default_max_age: int | UnsetType | None = UNSET
     require_auth_time: Switch = UNSET
@@ -85,8 +87,8 @@ NULLABLE = (
 LISTS = ("redirect_uris", "scopes", "grant_types")
 PROMISES = frozenset(
     {
-        "authorization_signed_response_alg", "dpop_bound_access_tokens", "frontchannel_logout_session_required", "frontchannel_logout_uri",
-        "profile", "request_object_signing_alg", "tls_client_certificate_bound_access_tokens",
+        "authorization_signed_response_alg", "dpop_bound_access_tokens", "profile", "request_object_signing_alg",
+        "tls_client_certificate_bound_access_tokens",
     }
 )  # fmt: skip
 """Members that promise something. Unknown ones are ignored (RFC 7591 s2), but these are refused while no plugin brings them."""

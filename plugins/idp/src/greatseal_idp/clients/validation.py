@@ -18,6 +18,7 @@ from greatseal.host import Host
 from greatseal_idp.clients.fields import MANY, Fields
 from greatseal_idp.clients.redirects import check_redirect_uri
 from greatseal_idp.extensions import Extensions
+from greatseal_idp.pages.forms import origin_of
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import INTROSPECT, is_scope_token
 from greatseal_idp.scopes import MAX_NAME as LONGEST
@@ -34,7 +35,7 @@ MAX_SPIFFE_ID = 2048
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPIFFE_ID = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
-_WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "jwks_uri")
+_WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "frontchannel_logout_uri", "jwks_uri")
 _SHORT_TEXTS = ("kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "workload_type")
 _STORED_AS: Mapping[str, frozenset[str]] = {"digest": frozenset({"sha256", "argon2id"}), "sealed": frozenset({"sealed"})}
 
@@ -89,6 +90,7 @@ class Rules:
         for name in _WEB_URIS:
             if (web := client.jwks_uri if name == "jwks_uri" else client.more.get(name)) is not None:
                 _check_web_uri(name, web)
+        _check_frontchannel(client)
 
     def _check_grants(self, client: Client) -> None:
         unknown = set(client.grant_types) - self._host.components(Grant).keys()
@@ -135,6 +137,13 @@ def _check_web_uri(name: str, uri: str) -> None:
         check_redirect_uri(uri, what=name)
     except InvalidRedirectUri as problem:
         raise InvalidClientMetadata(problem.detail) from None
+
+
+def _check_frontchannel(client: Client) -> None:
+    """Front-Channel Logout s2: scheme, host and port are those of a redirect URI, so that nobody else's page is put into a frame."""
+    uri = client.more.get("frontchannel_logout_uri")
+    if uri is not None and origin_of(uri) not in map(origin_of, client.redirect_uris):
+        raise InvalidClientMetadata("frontchannel_logout_uri: expected scheme, host and port of one of redirect_uris")
 
 
 def _check_texts(client: Client) -> None:

@@ -93,11 +93,12 @@ class Pages:
         status: int = 200,
         headers: Headers = (),
         form_targets: Iterable[str] = (),
+        frame_sources: Iterable[str] = (),
         script: str | None = None,
         **values: object,
     ) -> Reply:
         token = _Token(self._forms, call)
-        policy = self._policy(form_targets, script)
+        policy = self._policy(form_targets, script, frame_sources)
         body = self._body(template, **values, form_token=token, script=script)
         return _html(status, body, policy, (*token.headers, *headers))
 
@@ -121,9 +122,11 @@ class Pages:
     def _body(self, template: str, **values: object) -> bytes:
         return self._templates.get_template(template).render(values).encode("utf-8", "replace")
 
-    def _policy(self, form_targets: Iterable[str], script: str | None) -> str:
+    def _policy(self, form_targets: Iterable[str], script: str | None, frame_sources: Iterable[str] = ()) -> str:
         actions = " ".join(dict.fromkeys(("'self'", *form_targets)))
         parts = ["default-src 'none'", "style-src 'self'", f"img-src {self._images}", f"form-action {actions}"]
+        if frames := " ".join(frame_sources):
+            parts.append(f"frame-src {frames}")
         if script is not None:
             parts += [f"script-src 'sha256-{_hash(script)}'", "connect-src 'self'"]
         return "; ".join((*parts, "base-uri 'none'", "frame-ancestors 'none'"))

@@ -10,7 +10,9 @@ from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.problems import BadRequest
 from greatseal.http.csrf import FORM
+from greatseal_idp.pages.forms import origin_of
 from greatseal_idp.pages.render import PROTECTED, Pages, form_sources
+from greatseal_idp.sessions.frontchannel import SECONDS, Frontchannel
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.store import SessionStore, StoredSession
 from greatseal_idp.signing import Signing
@@ -30,12 +32,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Logout:
     """The end session endpoint."""
 
-    def __init__(self, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages) -> None:
+    def __init__(
+        self, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages, frontchannel: Frontchannel
+    ) -> None:
         self._store = store
         self._login = login
         self._clients = clients
         self._signing = signing
         self._pages = pages
+        self._frontchannel = frontchannel
 
     def routes(self) -> list[Route]:
         why = Handler("a browser that signs out may have a session or none")
@@ -106,8 +111,12 @@ class Logout:
             by = request.client.client_id if request.client is not None else None
             await self._login.end_as(session.view.id, event_type="logout", by=by)
         headers = (self._login.cleared(),) if clear else ()
-        if request.back is None:
-            return self._pages.page(call, "logged_out.html", headers=headers)
+        frames = await self._frontchannel.frames(session)
+        if request.back is None or frames:
+            sources = dict.fromkeys(map(origin_of, frames))
+            return self._pages.page(
+                call, "logged_out.html", headers=headers, frame_sources=sources, frames=frames, back=request.back, seconds=SECONDS
+            )
         status = 303 if call.method == "POST" else 302
         return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), *headers))
 
