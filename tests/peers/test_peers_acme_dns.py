@@ -20,6 +20,7 @@ from rig.zones import Zones
 from greatseal.api.acme import VALID, AccountView, Attempt, Caa, Identifier
 from greatseal.api.issuance import Finalization, ProvenIdentifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse
+from greatseal.clock import SystemClock
 from greatseal.testing.issuance import PROFILE, issuance_for
 from greatseal.testing.validators import attempt_for
 from greatseal_caa.caa import CaaCheck
@@ -184,7 +185,7 @@ def finalization(name: str) -> Finalization:
 
 
 def caa_check(zones: Zones) -> CaaCheck:
-    return CaaCheck(resolver(zones), {PROFILE.ca_id: ["ca.example"]})
+    return CaaCheck(resolver(zones), {PROFILE.ca_id: ["ca.example"]}, SystemClock(), onions=False)
 
 
 @pytest.mark.parametrize(
