@@ -5,18 +5,22 @@ import json
 import re
 import subprocess
 import time
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.verification import PolicyBuilder, Store
 from rig.operators import ADMIN, AUDIT, OPS, RA, open_office
 from rig.server import Server
 
 from greatseal.api.declarations import Secret
 from greatseal.api.http import OPERATOR_ROLES, Operator
 from greatseal.cli import main
+from greatseal.jose.acceptance import spki_sha256
 from greatseal.kernel.redacted import in_force
 from greatseal.testing.desk import forgetful
 from greatseal.testing.operator_desk import Person, admin_section
@@ -61,6 +65,8 @@ MATRIX = {
     ("POST", "/admin/revocations"): (ADMIN, OPS, RA),
     ("POST", "/admin/crl/force"): (ADMIN, OPS),
     ("POST", "/admin/ca/{id}/crl/force"): (ADMIN, OPS),
+    ("POST", "/admin/ca/{id}/cross-sign"): (ADMIN, OPS),
+    ("GET", "/admin/cross-certs"): (ADMIN, OPS, AUDIT),
     ("GET", "/admin/cas"): (ADMIN, OPS),
     ("GET", "/admin/cas/{id}"): (ADMIN, OPS),
     ("GET", "/admin/cas/{id}/cert"): (ADMIN, OPS),
@@ -215,7 +221,7 @@ async def test_many_are_revoked_at_once_and_who_cannot_be_is_named(office_of):
 async def test_the_certificate_of_a_ca_is_revoked_by_itself_and_by_no_registration_authority(office_of):
     office = office_of
     parts = office.service.kernel.hooks.instances["ca"].parts(office.service.host("ca"))
-    made = await parts.ceremonies.cross("default", parts.authorities.issuing["other"].chain[0], days=30, path_length=0)
+    made = await parts.ceremonies.cross("default", parts.authorities.issuing["other"].chain[0], days=30, path_length=0, by="test")
 
     many = await office.post("/admin/revocations", token=office.tokens[OPS], json={"cert_ids": [made.id]})
     refused = await office.post("/admin/revoke", token=office.tokens[RA], json={"cert_id": made.id})
@@ -245,6 +251,68 @@ async def test_the_cas_their_profiles_and_lists(office_of):
     assert stats["certs"] == {"total": 0, "active": 0, "revoked": 0}
 
 
+async def test_the_root_of_a_ca_certifies_another_one_while_the_service_runs(office_of):
+    office, token = office_of, office_of.tokens[OPS]
+    below, root = x509.load_pem_x509_certificates((await office.get("/admin/cas/default/cert", token=token)).body)
+    above = x509.load_pem_x509_certificates((await office.get("/admin/cas/other/cert", token=token)).body)[-1]
+    leaf = x509.load_der_x509_certificate((await office.certify("a.example")).der)
+    path, pem = "/admin/ca/other/cross-sign", root.public_bytes(Encoding.PEM).decode()
+    bodies = [{"subject_ca_id": "default"}, {"subject_cert_pem": pem, "validity_years": 1, "path_length": 2}] * 2
+    answers = await asyncio.gather(*(office.post(path, token=token, json=body) for body in bodies))
+    listed = await office.get("/admin/cross-certs?limit=3", token=office.tokens[AUDIT])
+    rest = await office.get(f"/admin/cross-certs?limit=3&after={listed.json[-1]['id']}", token=office.tokens[AUDIT])
+    async with office.http.get(f"{office.service.url}/ca/other/cross-certs") as public:
+        in_force = x509.load_pem_x509_certificates(await public.read())
+
+    assert [answer.status for answer in answers] == [201] * 4
+    assert sorted(one["id"] for one in listed.json + rest.json) == sorted(answer.json["id"] for answer in answers)
+    assert len({answer.json["serial"] for answer in answers}) == 4 == len(in_force)
+    cross = x509.load_pem_x509_certificate(answers[1].json["certificate"].encode())
+    assert (cross.subject, cross.public_key(), answers[1].json["ca_id"]) == (root.subject, root.public_key(), "other")
+    assert cross.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 2
+    assert 360 < (cross.not_valid_after_utc - cross.not_valid_before_utc).days <= 365
+    verifier = PolicyBuilder().store(Store([above])).time(datetime.now(UTC)).build_server_verifier(x509.DNSName("a.example"))
+    assert len(verifier.verify(leaf, [below, cross])) == 4
+    asked = await office.events("ca.cross_sign")
+    assert [(event.sub, event.principal) for event in asked] == [("other", OPS)] * 4
+    assert {event.detail.split()[1] for event in asked} == {answer.json["id"] for answer in answers}
+
+    revoked = await office.post("/admin/revoke", token=token, json={"cert_id": answers[0].json["id"]})
+    left = (await office.get("/admin/cross-certs", token=token)).json
+    assert (revoked.status, [one["id"] for one in left if one["status"] == "revoked"]) == (204, [answers[0].json["id"]])
+
+
+@pytest.mark.parametrize(
+    ("ca_id", "body", "status", "words"),
+    [
+        ("x", {"subject_ca_id": "other"}, 404, "there is no such CA"),
+        ("default", {}, 400, "give one of them"),
+        ("default", {"subject_ca_id": "other", "subject_cert_pem": "x"}, 400, "give one of them"),
+        ("default", {"subject_ca_id": "x"}, 400, "expected one of default, other"),
+        ("default", {"subject_ca_id": "default"}, 400, "a key of this CA itself"),
+        ("default", {"subject_cert_pem": "x"}, 400, "is no certificate and no request of a CA"),
+        ("default", {"subject_ca_id": "other", "validity_years": 0}, 400, "validity_years"),
+        ("default", {"subject_ca_id": "other", "path_length": 11}, 400, "path_length"),
+        ("default", {"subject_ca_id": "other", "more": 1}, 400, "more"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_cross_signed_is_refused_and_nothing_is_signed(office, ca_id, body, status, words):
+    answer = await office.post(f"/admin/ca/{ca_id}/cross-sign", token=office.tokens[ADMIN], json=body)
+
+    assert (answer.status, words in answer.json["detail"]) == (status, True), answer.text
+    assert (await office.get("/admin/cross-certs", token=office.tokens[ADMIN])).json == []
+
+
+async def test_a_root_that_is_not_here_or_whose_key_is_blocked_cross_signs_nothing(office):
+    host, path = office.service.host("ca"), "/admin/ca/default/cross-sign"
+    root = x509.load_pem_x509_certificates((await office.get("/admin/cas/default/cert", token=office.tokens[ADMIN])).body)[-1]
+    await host.db.write(lambda tx: host.blocked_keys.block(tx, spki_sha256(root.public_key()), reason="keyCompromise", by="test"))
+    blocked = await office.post(path, token=office.tokens[ADMIN], json={"subject_ca_id": "other"})
+
+    assert (blocked.status, "is blocked" in blocked.json["detail"]) == (409, True)
+
+
 async def test_a_certificate_of_this_ca_that_was_revoked_signs_nobody_in(office_of):
     """Of an operator, whose certificate this service issued."""
     office = office_of
@@ -271,8 +339,15 @@ async def test_a_certificate_of_this_ca_that_is_revoked_ends_the_session_of_its_
     assert [(event.sub, event.detail) for event in await office.events("admin.logout")] == [("ann", "the certificate was revoked")]
 
 
+def other_ca(folder, openssl):
+    """The root of somebody else."""
+    made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-keyout", folder / "other.key"]
+    subprocess.run([openssl, *made, "-out", folder / "other.pem", "-subj", "/CN=Other", "-days", "90"], check=True, capture_output=True)
+    return folder / "other.pem"
+
+
 def test_ca_008_ca_009_curl_signs_in_with_a_client_certificate(database_url, tmp_path, program):
-    curl = program("curl", "curl")
+    curl, openssl = program("curl", "curl"), program("openssl", "openssl")
     server, root = Server(tmp_path, database=database_url), Person.of(tmp_path, "root")
     section = admin_section(tmp_path, root)
     port = free_port()
@@ -294,10 +369,16 @@ def test_ca_008_ca_009_curl_signs_in_with_a_client_certificate(database_url, tmp
         token = json.loads(signed_in.stdout)["session_token"]
         who = asked("--header", f"Authorization: Bearer {token}", f"{url}/session")
         made = asked("--header", f"Authorization: Bearer {token}", f"{url}/certs")
+        body = json.dumps({"subject_cert_pem": other_ca(tmp_path, openssl).read_text(), "validity_years": 2})
+        cross = asked("--header", f"Authorization: Bearer {token}", "--json", body, f"{url}/ca/default/cross-sign")
+        (tmp_path / "cross.pem").write_text(json.loads(cross.stdout)["certificate"])
+        (tmp_path / "root.pem").write_text(asked(f"{server.base_url}/ca/root.pem").stdout)
+        verified = subprocess.run([openssl, "verify", "-CAfile", tmp_path / "root.pem", tmp_path / "cross.pem"], check=False)
         out = asked("--write-out", "%{http_code}", "--header", f"Authorization: Bearer {token}", "-X", "DELETE", f"{url}/session")
 
     assert nobody.stdout == "401"
     assert (json.loads(who.stdout)["name"], json.loads(made.stdout), out.stdout) == ("root", [], "204")
+    assert verified.returncode == 0
 
 
 def test_no_secret_of_any_plugin_is_in_the_configuration_that_is_shown(tmp_path):

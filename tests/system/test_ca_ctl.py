@@ -135,7 +135,7 @@ async def test_operators_are_added_changed_and_deleted(office, ctl, tmp_path):
     assert [(event["subject"], event["principal"]) for event in events] == [("ann", "root")]
 
 
-async def test_eab_keys_accounts_orders_profiles_and_cas(ctl):
+async def test_eab_keys_accounts_orders_profiles_and_cas(office, ctl, tmp_path):
     added = await ctl.run("eab", "add", "kid-1", "--hmac-key-file", "-", "--grant", "default", given="A" * 43)
     keys = await told(ctl, "eab", "list", "--unused")
 
@@ -147,8 +147,17 @@ async def test_eab_keys_accounts_orders_profiles_and_cas(ctl):
     assert (await ctl.run("accounts", "show", "x")).exit_code == 1
     assert {one["ca_id"] for one in await told(ctl, "profiles")} == {"default", "other"}
     assert [one["id"] for one in await told(ctl, "cas", "list")] == ["default", "other"]
+    crossed = await ctl.run("cas", "cross-sign", "other", "--of", "default", "--years", "2")
+    root = tmp_path / "root.pem"
+    async with office.http.get(f"{office.service.url}/ca/root.pem") as answer:
+        root.write_bytes(await answer.read())
+    again = await told(ctl, "cas", "cross-sign", "other", str(root), "--path-length", "0")
+    both = await told(ctl, "cas", "cross-certs")
+    assert (crossed.exit_code, crossed.stdout) == (0, next(one["certificate"] for one in both if one != again))
+    assert (again in both, [one["ca_id"] for one in both]) == (True, ["other", "other"])
+    assert (await ctl.run("cas", "cross-sign", "other")).exit_code == 1
     assert (await told(ctl, "cas", "crl")).keys() == {"default", "other"}
-    assert (await told(ctl, "ca-stats"))["certs"]["total"] == 0
+    assert (await told(ctl, "ca-stats"))["certs"]["total"] == 2
     assert (await told(ctl, "ca-config"))["ca"][1]["id"] == "other"
     assert (await ctl.run("ca-resume")).exit_code == 0
 

@@ -558,7 +558,7 @@ async def test_what_is_no_ca_is_not_cross_signed(tmp_path, make_csr):
         (pem(other.sign(old, other.key.public_key(), None, days=1)), "the certificate of the other CA has ended"),
         (changed(x509.CertificateSigningRequestBuilder().subject_name(old).sign(other.key, hashes.SHA256())), "request"),
         (nameless().public_bytes(Encoding.DER), "is a request without a subject"),
-        (own, "the file is of a key of this CA itself"),
+        (own, "what was given is of a key of this CA itself"),
     ):
         await place.run("cross-sign", given=given, wrong=words)
 

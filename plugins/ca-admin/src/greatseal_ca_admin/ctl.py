@@ -135,6 +135,9 @@ def delete_key(admin: Admin, kid: str, yes: bool) -> None:
 # ---- CAs and profiles
 
 
+PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
 @command(None, "profiles")
 def list_profiles(admin: Admin) -> None:
     """List the issuing profiles of every CA."""
@@ -161,6 +164,28 @@ def force_lists(admin: Admin, ca: str | None) -> None:
     admin.output.record(admin.ask("POST", *path)["crl_numbers"])
 
 
+@command(cas, "cross-sign")
+@click.argument("ca")
+@click.argument("file", type=PEM, required=False)
+@click.option("--of", "subject_ca_id", metavar="CA", help="Certify this CA of the service, instead of the one in FILE.")
+@click.option("--years", type=click.IntRange(1, 100), help="How long it lives at most; 5 when left out.")
+@click.option("--path-length", type=click.IntRange(0, 10), help="How many CAs may follow; left out, as many as the other CA says itself.")
+def cross_sign(admin: Admin, /, *, ca: str, file: Path | None, years: int | None, **members: str | int | None) -> None:
+    """Print a cross-certificate for another CA by the root of CA. FILE is the certificate of the other CA, or a request of it, in PEM."""
+    pem = None if file is None else file.read_text(encoding="utf-8", errors="replace")
+    wanted = {**members, "subject_cert_pem": pem, "validity_years": years}
+    made = admin.ask("POST", "ca", ca, "cross-sign", body={name: value for name, value in wanted.items() if value is not None})
+    admin.output.done(made["certificate"].rstrip(), made)
+
+
+@command(cas, "cross-certs")
+@LIMIT
+def list_cross_certificates(admin: Admin, limit: int) -> None:
+    """List the cross-certificates that roots here signed, newest first."""
+    columns = ("serial", "ca_id", "status", "subject", "not_after", "id")
+    admin.output.rows(admin.listed("cross-certs", limit), columns, "no cross-certificates")
+
+
 # ---- Operators
 
 
@@ -185,7 +210,6 @@ def show_operator(admin: Admin, id: str) -> None:
 
 
 ROLE = click.Choice(["administrator", "ca_operations", "ca_ra", "auditor"])
-PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @command(operators, "add")

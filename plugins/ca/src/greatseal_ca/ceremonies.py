@@ -1,18 +1,21 @@
 """Key ceremonies: the next issuing certificate of a CA, by its own root or one elsewhere, and cross-certificates.
 
-Commands do this while the service is stopped. What a kill interrupts is finished by the next command: the key is in its ring and the
-request in the database before anything is signed, and the root signs nothing that the inventory has not recorded.
+Commands do this while the service is stopped; cross-certificates are made by the running service too. What a kill interrupts is finished by
+the next of them: the key is in its ring and the request in the database before anything is signed, and the root signs nothing that the
+inventory has not recorded.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from greatseal import faults
+from greatseal.api.audit import AuditEvent
 from greatseal.api.issuance import Certificate, CertificateRequest, IssuanceRequest, Issued, Prepared, Profile
 from greatseal.api.keys import Signer
-from greatseal.api.problems import StartProblem
+from greatseal.api.problems import BadRequest, Conflict, StartProblem
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
@@ -47,6 +50,7 @@ class Ceremonies:
         self._profiles = profiles
         self._authorities = authorities
         self._issuance = issuance
+        self._crossing = asyncio.Lock()  # the next one finishes what an interrupted one left, and none that is at work
 
     async def renew(self, ca_id: str, *, same_key: bool) -> Generation:
         """The next issuing certificate by the CA's own root, for a new key or the same. Raises StartProblem or a Problem.
@@ -107,26 +111,41 @@ class Ceremonies:
         first, *above = (one.public_bytes(Encoding.DER) for one in certificates)
         return await self._host.db.write(answer, question, first, above)
 
-    async def cross(self, ca_id: str, subject: bytes, *, days: int, path_length: int | None) -> Certificate:
-        """A certificate by the root of the CA for another CA, of which ``subject`` is the certificate or a request."""
-        await self._open_root(self._known(ca_id))
-        await self._finish(ca_id)
-        try:
-            request, certificate = request_of_ca(subject)
-        except ValueError as error:
-            raise _wrong(ca_id, f"the file {error}") from None
-        if request.spki in await self._own_keys(ca_id):
-            raise _wrong(ca_id, "the file is of a key of this CA itself")
-        end = moment_of(certificate.not_valid_after_utc) if certificate else None
-        if end is not None and end <= self._host.clock.now():
-            raise _wrong(ca_id, "the certificate of the other CA has ended")
-        below = _path_length(certificate) if path_length is None else path_length
-        return await self._sign(ca_id, request, kind=CROSS, days=days, path_length=below, latest=end)
+    async def cross(self, ca_id: str, subject: bytes, *, days: int, path_length: int | None, by: str) -> Certificate:
+        """A certificate by the root of the CA for another CA, of which ``subject`` is the certificate or a request.
+
+        Raises a Problem: BadRequest for a subject that is none, Conflict for a root that is not here or whose key is blocked.
+        """
+        async with self._crossing:
+            await self._open_signing_root(self._known(ca_id))
+            await self._finish(ca_id)
+            try:
+                request, certificate = request_of_ca(subject)
+            except ValueError as error:
+                raise BadRequest(f"what was given {error}") from None
+            if request.spki in await self._own_keys(ca_id):
+                raise BadRequest("what was given is of a key of this CA itself")
+            end = moment_of(certificate.not_valid_after_utc) if certificate else None
+            if end is not None and end <= self._host.clock.now():
+                raise BadRequest("the certificate of the other CA has ended")
+            below = _path_length(certificate) if path_length is None else path_length
+            return await self._sign(ca_id, request, kind=CROSS, days=days, path_length=below, latest=end, by=by)
 
     async def _sign(
-        self, ca_id: str, csr: CertificateRequest, *, kind: str, days: int, path_length: int, latest: int | None = None
+        self,
+        ca_id: str,
+        csr: CertificateRequest,
+        *,
+        kind: str,
+        days: int,
+        path_length: int,
+        latest: int | None = None,
+        by: str | None = None,
     ) -> Certificate:
-        """A certificate of a CA by the root, through the inventory. An issuing certificate is in force with it."""
+        """A certificate of a CA by the root, through the inventory. An issuing certificate is in force with it.
+
+        ``by`` is who asks for a cross-certificate.
+        """
         profile = Profile(
             id=kind, description="a CA", issue_as=ROOT, ca_id=ca_id, validity_days=days, eku=(), path_length=path_length
         )  # fmt: skip
@@ -139,6 +158,9 @@ class Ceremonies:
         def reserve(tx: Tx) -> Prepared:
             prepared = self._issuance.reserve(tx, draft)
             signs(tx, prepared.id, ca_id, kind)
+            if by is not None:
+                detail = f"certificate {prepared.id} for the key with the SHA-256 {csr.spki_sha256}"
+                tx.audit(AuditEvent(event_type="ca.cross_sign", service="ca", sub=ca_id, principal=by, detail=detail))
             return prepared
 
         prepared = await self._host.db.write(reserve)
@@ -204,6 +226,14 @@ class Ceremonies:
             raise _wrong(ca.id, "its root is not here; a root elsewhere signs what it is asked for with: greatseal ca renew --csr")
         self._authorities.roots[ca.id] = root
         return root
+
+    async def _open_signing_root(self, ca: CaSettings) -> None:
+        """As :meth:`_open_root`, while the service may run. Raises Conflict."""
+        if (root := await find_root(self._host, ca)) is None:
+            raise Conflict("the root of this CA is not here; a root elsewhere signs cross-certificates elsewhere")
+        if await self._host.blocked_keys.find(spki_sha256(root.signer.public_key)):
+            raise Conflict("the key of the root of this CA is blocked; nobody should trust what it signs")
+        self._authorities.roots[ca.id] = root
 
     async def _newest(self, ca_id: str) -> Generation:
         return (await self._host.db.read(generations, ca_id, ISSUING))[0]

@@ -13,6 +13,7 @@ from greatseal.api.store import Refuse, Tx
 from greatseal.command import command
 from greatseal.host import Host
 from greatseal_ca.authority import find_root
+from greatseal_ca.cross_signing import YEAR, YEARS
 from greatseal_ca.generations import Asked, adopt, asked, cross_certificates, generations
 from greatseal_ca.inventory import as_pem
 from greatseal_ca.plugin import Parts, Plugin
@@ -25,7 +26,6 @@ from greatseal_ca.usages import key_type_of
 from greatseal_ca.validity import as_datetime
 
 CA = click.option("--ca", "ca_id", metavar="ID", help="The CA; the default one when left out.")
-OTHERS_YEARS = 5
 
 
 @click.group()
@@ -100,7 +100,7 @@ async def bring(plugin: Plugin, host: Host, file: Path, ca_id: str | None) -> No
 @command(ca, "cross-sign", feature="ca", writes=True)
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @CA
-@click.option("--years", type=click.IntRange(1, 100), default=OTHERS_YEARS, show_default=True, help="How long it lives at most.")
+@click.option("--years", type=click.IntRange(1, 100), default=YEARS, show_default=True, help="How long it lives at most.")
 @click.option("--path-length", type=click.IntRange(0, 10), help="How many CAs may follow; left out, as many as the other CA says itself.")
 async def cross_sign(plugin: Plugin, host: Host, file: Path, ca_id: str | None, *, years: int, path_length: int | None) -> None:
     """Print a cross-certificate for another CA by the root of this one. The service must be stopped.
@@ -109,7 +109,7 @@ async def cross_sign(plugin: Plugin, host: Host, file: Path, ca_id: str | None, 
     """
     parts = plugin.parts(host)
     id = _settings(parts, ca_id).id
-    made = await parts.ceremonies.cross(id, _read(file), days=years * 365, path_length=path_length)
+    made = await parts.ceremonies.cross(id, _read(file), days=years * YEAR, path_length=path_length, by=_operator())
     assert made.der is not None
     click.echo(as_pem([made.der]), nl=False)
 

@@ -37,6 +37,12 @@ _ASKED = select(request).where(request.c.ca_id == param("ca_id"))
 _ANSWERED = delete(request).where(request.c.ca_id == param("the_ca"), request.c.kid == param("the_kid"))
 _SIGNS = insert_new(subordinate)
 _SUBORDINATES = select(subordinate.c.certificate_id).where(subordinate.c.ca_id == param("ca_id")).order_by(subordinate.c.certificate_id)
+_CROSS_SIGNED = (
+    select(subordinate.c.certificate_id)
+    .where(subordinate.c.kind == "cross", subordinate.c.certificate_id < param("last"))
+    .order_by(subordinate.c.certificate_id.desc())
+    .limit(param("limit"))
+)
 _CROSS = (
     select(certificate.c.ca_id, certificate.c.spki_sha256, certificate.c.der)
     .select_from(subordinate.join(certificate, certificate.c.id == subordinate.c.certificate_id))
@@ -172,6 +178,11 @@ def subordinates(tx: Tx, ca_id: str) -> list[str]:
 def cross_certificates(tx: Tx) -> list[tuple[str, bytes, bytes]]:
     """Those in force: the CA whose root signed it, the SHA-256 of the key that it is for, and the certificate."""
     return [(row.ca_id, bytes(row.spki_sha256), bytes(row.der)) for row in tx.all(_CROSS, now=tx.now)]
+
+
+def cross_signed(tx: Tx, last: str, limit: int) -> list[str]:
+    """The ids of cross-certificates, newest first, those below the id ``last``."""
+    return [row.certificate_id for row in tx.all(_CROSS_SIGNED, last=last, limit=limit)]
 
 
 def _generation(row: Row) -> Generation:

@@ -15,6 +15,7 @@ from greatseal.host import Host
 from greatseal_ca import health, profiles
 from greatseal_ca.authorities import Authorities
 from greatseal_ca.checks import AuthHook, BlockedKeyCheck, IdentifierPatterns, KeyTypes
+from greatseal_ca.cross_signing import CrossSigning
 from greatseal_ca.identifiers import BUILT_IN
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.issue import CertificateAuthority
@@ -90,6 +91,7 @@ class Plugin:
         return [
             EventType("ca.created", "ca", "A root or issuing certificate was made at the first start."),
             EventType("ca.renewed", "ca", "A CA has another issuing certificate, by its own root or one elsewhere."),
+            EventType("ca.cross_sign", "ca", "The root of a CA, the subject, certifies another CA; the principal asked for it."),
             EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
             EventType("cert.revoke", "ca", "A certificate was revoked; the principal is who did it, the subject the account."),
             EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
@@ -145,6 +147,7 @@ class Plugin:
             *CaCertificates(host, parts.authorities).routes(),
             *parts.status.routes(),
             *OperatorsOfCa(host, parts.issuance, parts.authorities, parts.profiles, parts.lists).routes(),
+            *CrossSigning(host, parts.authorities, parts.inventory, lambda: parts.ceremonies).routes(),
         ]
 
     @hookimpl
