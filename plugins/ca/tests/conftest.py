@@ -264,6 +264,20 @@ class Pkilint:
         return _findings(kept, errors=errors)
 
     @staticmethod
+    def smime(der: bytes, *, errors: bool = False) -> list[str]:
+        """Of the linter of the CA/Browser Forum for S/MIME, under the policy that the certificate claims."""
+        from pkilint.cabf import smime
+        from pkilint.pkix import certificate
+
+        loaded = _loaded(der)
+        claimed = smime.determine_validation_level_and_generation(loaded.document)
+        assert claimed, "no policy of 2.23.140.1.5 is claimed"
+        validator = certificate.create_pkix_certificate_validator_container(
+            smime.create_decoding_validators(), smime.create_subscriber_validators(*claimed)
+        )
+        return _findings(validator.validate(loaded), errors=errors)
+
+    @staticmethod
     def chain(*ders: bytes) -> list[str]:
         """Errors of the linter of an issuer and what it issued, for each pair of a chain, leaf first."""
         from pkilint import loader

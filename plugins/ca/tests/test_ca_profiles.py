@@ -220,3 +220,25 @@ async def test_pkilint_finds_no_error_where_the_policy_of_the_forum_is_claimed(o
 
     assert pkilint.serverauth(certificate.der, errors=True) == []
     assert list(value_of(x509.load_der_x509_certificate(certificate.der), x509.ExtendedKeyUsage)) == [ExtendedKeyUsageOID.SERVER_AUTH]
+
+
+MAILBOX = {"multipurpose": "2.23.140.1.5.1.2", "strict": "2.23.140.1.5.1.3"}
+
+
+async def test_pkilint_finds_nothing_where_a_mailbox_policy_of_the_forum_is_claimed(open_desk, make_csr, pkilint):
+    urls = {name: f"http://status.example.com/{name}" for name in ("crl_url", "ocsp_url", "issuer_url")}
+    usages, key_types = ["digitalSignature", "keyEncipherment", "keyAgreement"], ["rsa", "ec:P-256", "ec:P-384", "ed25519", "ed448"]
+    mail = {"eku": ["emailProtection"], "subject": "none", "key_usage": usages, "key_types": key_types, "validity_days": 824}
+    profiles = {generation: {**mail, "policies": [policy]} for generation, policy in MAILBOX.items()}
+    profiles["legacy"] = {**mail, "policies": ["2.23.140.1.5.1.1"]}  # forbidden since 2025-07-15
+    desk = await open_desk(ca=urls, profiles=profiles, server=PUBLIC)
+
+    async def issued(profile: str, key_type: str) -> bytes:
+        csr = csr_with(make_csr, key_type, x509.RFC822Name("ann@example.com"))
+        return (await desk.certify("email/ann@example.com", csr=csr, profile=profile)).der
+
+    for profile in MAILBOX:
+        for key_type in ("ec:P-256", "ec:P-384", "rsa:2048", "ed25519", "ed448"):
+            assert pkilint.smime(await issued(profile, key_type)) == [], (profile, key_type)
+        assert pkilint.chain(await issued(profile, "rsa:2048"), *desk.authority().chain) == []
+    assert pkilint.smime(await issued("legacy", "ec:P-256")) == ["cabf.smime.legacy_generation_certificate_issued_after_prohibition"]
