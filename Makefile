@@ -55,6 +55,7 @@ lint: $(UV)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy $(wildcard $(SOURCES))
+	for program in examples/email-reply-00/*.py; do .venv/bin/mypy $$program || exit; done
 	.venv/bin/mypy tests/bench tests/peers tests/rig tests/conftest.py tests/architecture/typing \
 	  tests/architecture/tick.py tests/architecture/decisive.py tests/architecture/mutants.py tests/architecture/trials.py
 	.venv/bin/lint-imports
