@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from greatseal import faults
 from greatseal.api.acme import AccountView, Challenge, Unauthorized
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.problems import IncorrectResponse, Problem, Unavailable
@@ -76,6 +77,7 @@ class Webhook:
         account = await self._host.service(ACCOUNTS).find(challenge.account_id)
         node = self._host.handles.owner_of_id(id) or self._host.node_id
         taken = await self._host.db.write(self.take, Received(node=node, challenge_id=id, account=account, reply=reply))
+        faults.point("email.taken")
         return taken.outcome
 
     def _is_signed(self, body: bytes, given: tuple[str, ...]) -> bool:
@@ -96,12 +98,15 @@ class Webhook:
             return Taken("ignored")
         problem = _judged(challenge, received)
         if challenges.decide(tx, challenge.id, problem):
+            faults.point("email.recorded")
             return Taken("decided")
         mail: Mail = challenge.kept
         if mail.send_on == "post" or mail.verdict is not None:
             return Taken("ignored")
         early = msgspec.structs.replace(mail, verdict=problem.detail if problem else "")
-        return Taken("kept" if challenges.keep(tx, challenge.id, early) else "ignored")
+        kept = challenges.keep(tx, challenge.id, early)
+        faults.point("email.recorded")
+        return Taken("kept" if kept else "ignored")
 
 
 def _judged(challenge: Challenge, received: Received) -> Problem | None:
