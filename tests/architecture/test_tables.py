@@ -30,6 +30,7 @@ STAY = {
     "ca_chain": "a chain for each generation of a CA",
     "ca_crl": "a list for each 5,000 live certificates, used again when they expire",
     "ca_crl_base": "a URL for each that was ever configured",
+    "ca_name": "by it every certificate can be found",
     "ca_certificate": "every certificate that was signed can be listed and revoked",
     "ca_admin_operator": "administrators delete operators",
     "ca_admin_halt": "one row",

@@ -59,6 +59,7 @@ MATRIX = {
     ("GET", "/admin/orders"): (ADMIN, OPS, RA, AUDIT),
     ("GET", "/admin/orders/{id}"): (ADMIN, OPS, RA, AUDIT),
     ("GET", "/admin/certs"): (ADMIN, OPS, RA, AUDIT),
+    ("GET", "/admin/certs/expiring"): (ADMIN, OPS, RA, AUDIT),
     ("GET", "/admin/certs/{id}"): (ADMIN, OPS, RA, AUDIT),
     ("GET", "/admin/certs/{id}/download"): (ADMIN, OPS, RA),
     ("POST", "/admin/revoke"): (ADMIN, OPS, RA),
@@ -166,12 +167,12 @@ async def test_certificates_are_found_by_what_they_are(office_of):
         return sorted(ids.index(one["id"]) for one in answer.json)
 
     assert await found("") == await found("status=active") == await found(f"issued_after={now - 900}&ends_after={now}") == [0, 1, 2]
-    assert await found(f"spki={spki}") == await found("subject=www.b") == await found("subject=b.example") == [1]
+    assert await found(f"spki={spki}") == await found("subject=WWW.b.example") == await found("subject=.b.example") == [1]
     assert await found(f"serial={serial}") == await found("ca_id=other") == await found("subject=c.test&ca_id=other") == [2]
-    assert await found("subject=example") == [0, 1]
-    assert await found("subject=One") == await found("subject=nobody") == await found(f"issued_before={now - 900}") == []
+    assert await found("subject=b.example") == await found("subject=.example") == await found("subject=One") == []
+    assert await found("subject=nobody") == await found(f"issued_before={now - 900}") == []
     assert await found(f"ends_before={now}") == await found("account_id=x") == await found("profile=x") == []
-    page = await office.get("/admin/certs?limit=2&subject=e", token=token)
+    page = await office.get("/admin/certs?limit=2", token=token)
     rest = await office.get(page.headers["Link"].partition(">")[0].removeprefix(f"<{office.service.url}"), token=token)
     assert (len(page.json), len(rest.json)) == (2, 1)
     assert sorted(one["names"] for one in page.json + rest.json) == [["a.example"], ["c.test"], ["www.b.example"]]

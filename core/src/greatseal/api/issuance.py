@@ -290,7 +290,8 @@ class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Inventory records, newest first by the second in their ids: at most ``limit`` with an id below ``before``.
 
     A filter that is None lets all through. Moments are microseconds: made from ``since`` and before ``until``, ending from ``ends_since``
-    and before ``ends_until``. ``spki_sha256`` is the SHA-256 of the key, ``name`` is one of the names of the certificate or a part of one.
+    and before ``ends_until``. ``spki_sha256`` is the SHA-256 of the key, ``name`` is one of the names of the certificate,
+    or behind a dot a domain of two to five labels that one of them is below.
     """
 
     limit: int = 100

@@ -78,7 +78,7 @@ class Admin:
     def listed(self, path: str, limit: int | None = None, **query: object) -> Iterator[Any]:
         """The things of a list, at most ``limit``, read page by page while they are taken."""
         wanted = {**query, "limit": min(PAGE, limit or PAGE)}
-        return islice(chain.from_iterable(self.server().pages(*self._area, path, query=wanted)), limit)
+        return islice(chain.from_iterable(self.server().pages(*self._area, *path.split("/"), query=wanted)), limit)
 
     def counted(self, path: str, member: str, limit: int, **query: object) -> Iterator[Any]:
         """As :meth:`listed`, of a list that has its things in ``member`` and takes ``limit`` and ``offset``."""

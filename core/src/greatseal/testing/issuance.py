@@ -253,7 +253,11 @@ def _is_within(moment: int, since: int | None, until: int | None) -> bool:
 
 
 def _is_named(one: Certificate, name: str | None) -> bool:
-    return name is None or (one.der is not None and name.encode() in one.der)
+    if name is None or one.der is None:
+        return name is None
+    names = x509.load_der_x509_certificate(one.der).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    values = {str(each.value) for each in names}
+    return name in values or (name[:1] == "." and any(value.replace("@", ".").endswith(name) for value in values))
 
 
 def _read(csr: x509.CertificateSigningRequest) -> CertificateRequest:

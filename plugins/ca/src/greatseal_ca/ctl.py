@@ -1,9 +1,9 @@
 """``greatseal ctl certificates``: the inventory, revoking one or many, and what expires soon."""
 
 import sys
-import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import click
@@ -16,7 +16,6 @@ SOON = ("not_after", "ca_id", "serial", "account_id", "names")
 REASONS = ("unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn")
 AT_ONCE = 500
 """Certificates that one request revokes; its lists are made once."""
-DAY = 86_400
 
 
 @click.group()
@@ -28,7 +27,7 @@ def certificates() -> None:
 @click.option("--ca", "ca_id", help="Of this CA alone.")
 @click.option("--account", "account_id", help="Of this ACME account alone.")
 @click.option("--profile", help="Of this profile alone.")
-@click.option("--name", "subject", help="With this in one of their names.")
+@click.option("--name", "subject", help="Of this name, or behind a dot of the names below a domain.")
 @click.option("--serial", help="Of this serial, in hexadecimal.")
 @click.option("--spki", help="Of the key with this SHA-256, in hexadecimal.")
 @click.option("--status", type=click.Choice(["active", "signing", "issued", "unknown", "revoked"]), help="In this state alone.")
@@ -68,12 +67,17 @@ def revoke_certificates(admin: Admin, /, *, ca: str | None, serial: str | None, 
         return
     if serial is not None or not wanted:
         raise CtlProblem("name one certificate by CA and SERIAL, or many by --account, --profile, --spki or --since", code=2)
-    found = list(admin.listed("certs", None, status="active", ca_id=ca, **wanted))
-    if dry_run or not found:
-        admin.output.rows(iter(found), COLUMNS, "no active certificate fits")
+    fitting = {"status": "active", "ca_id": ca, **wanted}
+    counted, newest = 0, ""
+    for one in () if dry_run else admin.listed("certs", None, **fitting):
+        counted, newest = counted + 1, max(newest, one["id"])
+    if not counted:
+        admin.output.rows(admin.listed("certs", None, **fitting) if dry_run else iter(()), COLUMNS, "no active certificate fits")
         return
-    confirm(f"Revoke {len(found)} certificates? This cannot be taken back.", yes)
-    _revoke_many(admin, [one["id"] for one in found], reason)
+    confirm(f"Revoke {counted} certificates? This cannot be taken back.", yes)
+    # Walked again page by page, without those that were issued since they were counted: there may be more than fit into memory.
+    ids = (one["id"] for one in admin.listed("certs", None, **fitting) if one["id"] <= newest)
+    _revoke_many(admin, ids, counted, reason)
 
 
 @command(certificates, "expiring")
@@ -82,23 +86,8 @@ def revoke_certificates(admin: Admin, /, *, ca: str | None, serial: str | None, 
 @click.option("--account", "account_id", help="Of this ACME account alone.")
 def expiring_certificates(admin: Admin, days: int, ca_id: str | None, account_id: str | None) -> None:
     """List certificates that end soon and were not renewed: no active one that ends later has all their names."""
-    active = list(admin.listed("certs", None, status="active", ca_id=ca_id, account_id=account_id))
-    end = int(time.time()) + days * DAY
-    soon = sorted(not_renewed(active, end), key=lambda one: (one["not_after"], one["id"]))
-    admin.output.rows(iter(soon), SOON, f"no certificate that was not renewed ends within {days} days")
-
-
-def not_renewed(active: Sequence[dict[str, Any]], end: int) -> Iterator[dict[str, Any]]:
-    """Of the active certificates those that end before ``end``, a Unix timestamp, and have no successor."""
-    by_name: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for one in active:
-        for name in one.get("names", ()):
-            by_name[name].append(one)
-    for one in active:
-        names = set(one.get("names", ()))
-        near = by_name[min(names)] if names else []
-        if one["not_after"] < end and not any(other["not_after"] > one["not_after"] and names <= set(other["names"]) for other in near):
-            yield one
+    soon = admin.listed("certs/expiring", None, days=days, ca_id=ca_id, account_id=account_id)
+    admin.output.rows(soon, SOON, f"no certificate that was not renewed ends within {days} days")
 
 
 def _revoke_one(admin: Admin, ca: str, serial: str, reason: str | None, *, yes: bool) -> None:
@@ -109,20 +98,33 @@ def _revoke_one(admin: Admin, ca: str, serial: str, reason: str | None, *, yes: 
     admin.output.done(f"certificate {made['serial']} of CA {made['ca_id']} is revoked", made)
 
 
-def _revoke_many(admin: Admin, ids: list[str], reason: str | None) -> None:
-    report: dict[str, list[Any]] = {"revoked": [], "refused": []}
-    with click.progressbar(length=len(ids), label="Revoking", file=sys.stderr) as bar:
-        for begin in range(0, len(ids), AT_ONCE):
-            some = ids[begin : begin + AT_ONCE]
+def _revoke_many(admin: Admin, ids: Iterator[str], counted: int, reason: str | None) -> None:
+    outcomes: Counter[str] = Counter()
+
+    def reported() -> Iterator[Mapping[str, str]]:
+        for one in _outcomes(admin, ids, counted, reason):
+            outcomes[one["outcome"]] += 1
+            yield one
+
+    if admin.output.json:
+        admin.output.rows(reported(), (), "")
+    else:
+        for one in reported():
+            if one["outcome"] == "refused":
+                click.echo(f"certificate {one['cert_id']}: {one['detail']}", err=True)
+        admin.output.done(f"{outcomes['revoked']} certificates are revoked")
+    if outcomes["refused"]:
+        raise CtlProblem(f"{outcomes['refused']} certificates were not revoked")
+
+
+def _outcomes(admin: Admin, ids: Iterator[str], counted: int, reason: str | None) -> Iterator[Mapping[str, str]]:
+    """What became of each, as soon as it is known."""
+    with click.progressbar(length=counted, label="Revoking", file=sys.stderr) as bar:
+        while some := list(islice(ids, AT_ONCE)):
             answer = admin.ask("POST", "revocations", body={"cert_ids": some, **({} if reason is None else {"reason": reason})})
-            for name, found in report.items():
-                found.extend(answer[name])
+            yield from ({"cert_id": id, "outcome": "revoked"} for id in answer["revoked"])
+            yield from ({**one, "outcome": "refused"} for one in answer["refused"])
             bar.update(len(some))
-    admin.output.done(f"{len(report['revoked'])} certificates are revoked", report)
-    for one in report["refused"]:
-        click.echo(f"certificate {one['cert_id']}: {one['detail']}", err=True)
-    if report["refused"]:
-        raise CtlProblem(f"{len(report['refused'])} certificates were not revoked")
 
 
 def _one(admin: Admin, ca: str, serial: str) -> Any:

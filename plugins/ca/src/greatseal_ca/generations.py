@@ -13,7 +13,8 @@ from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
 from greatseal_ca.chains import spki_of
-from greatseal_ca.inventory import keep_chain
+from greatseal_ca.inventory import keep_chain, keep_names
+from greatseal_ca.names import names_of
 from greatseal_ca.tables import authority, certificate, chain, first, request, subordinate
 from greatseal_ca.validity import moment_of
 
@@ -160,6 +161,7 @@ def adopt(tx: Tx, ca_id: str, serial: bytes, id: str) -> bool:
             media_type=PEM_CHAIN,
             crl_shard=OF_ROOT,
         )
+        keep_names(tx, id, names_of(made))
         signs(tx, id, ca_id, "issuing")
         return True
     return False

@@ -1,7 +1,7 @@
 """The inventory: every certificate from before it is signed (security invariants I1, I2, I9)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -16,8 +16,9 @@ from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import insert_new, param
 from greatseal.der import elements
 from greatseal_ca import revocation
-from greatseal_ca.listing import rows_of
-from greatseal_ca.tables import certificate, chain
+from greatseal_ca.listing import Ending, ending, page_of_rows
+from greatseal_ca.names import words_of
+from greatseal_ca.tables import certificate, chain, name
 from greatseal_ca.validity import moment_of
 
 _KEEP = insert_new(
@@ -28,6 +29,7 @@ _KEEP = insert_new(
     )),
 )  # fmt: skip
 _KEEP_CHAIN = insert_new(chain)
+_NAME = insert_new(name)
 _CHAIN = select(chain.c.certificates).where(chain.c.id == param("id"))
 _FIND = select(certificate).where(certificate.c.id == param("id"))
 _ISSUED_BY = select(certificate.c.ca_id, certificate.c.issue_as).where(certificate.c.id == param("id"))
@@ -107,6 +109,7 @@ class Inventory:
         )
         if not added:
             raise Refuse(SerialTaken("the drawn serial number exists"))
+        keep_names(tx, draft.id, [one.value for one in request.identifiers] or request.csr.common_names)
         faults.point("ca.reserve.recorded")
         return Prepared(id=draft.id, issue_as=draft.issue_as, ca_id=request.ca_id, kid=draft.kid, serial=draft.serial, tbs=draft.tbs)
 
@@ -189,9 +192,16 @@ class Inventory:
         return {"total": row.total, "active": row.active, "revoked": row.revoked}
 
     @scan
-    def listed(self, tx: Tx, query: CertificateQuery) -> list[Certificate]:
-        """The records of a query, newest first."""
-        return [self._read(tx, row) for row in rows_of(tx, query)]
+    def listed(self, tx: Tx, query: CertificateQuery) -> tuple[list[Certificate], str | None]:
+        """As :func:`greatseal_ca.listing.page_of_rows`."""
+        rows, following = page_of_rows(tx, query)
+        return [self._read(tx, row) for row in rows], following
+
+    @scan
+    def ending(self, tx: Tx, query: Ending) -> tuple[list[Certificate], str | None]:
+        """As :func:`greatseal_ca.listing.ending`."""
+        rows, following = ending(tx, query)
+        return [self._read(tx, row) for row in rows], following
 
     def revoke(self, tx: Tx, id: str, reason: int | None, by: str) -> Certificate:
         """As :func:`greatseal_ca.revocation.revoke`; the record as it is from now on."""
@@ -209,6 +219,12 @@ def keep_chain(tx: Tx, certificates: Sequence[bytes]) -> str | None:
     id = chain_id(certificates)
     tx.run(_KEEP_CHAIN, id=id, certificates=b"".join(certificates))
     return id
+
+
+def keep_names(tx: Tx, certificate_id: str, names: Iterable[str]) -> None:
+    """Have a certificate found by its names."""
+    for word in words_of(names):
+        tx.run(_NAME, name=word, certificate_id=certificate_id)
 
 
 def chain_id(certificates: Sequence[bytes]) -> str:

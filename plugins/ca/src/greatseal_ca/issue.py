@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+import msgspec
 from cryptography import x509
 
 from greatseal.api.acme import Identifier
@@ -31,6 +32,7 @@ from greatseal_ca.csr import match, read_csr
 from greatseal_ca.identifiers import Types, alternative_names, general_name
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.lint import check_returned, lint
+from greatseal_ca.listing import BITE, Ending
 from greatseal_ca.lists import Lists
 from greatseal_ca.profiles import PLAIN, X509, Profiles
 from greatseal_ca.revocation import is_compromised
@@ -129,7 +131,23 @@ class CertificateAuthority:
         return await self._host.db.read(self._inventory.find, id)
 
     async def certificates(self, query: CertificateQuery) -> Sequence[Certificate]:
+        found: list[Certificate] = []
+        following = query.before
+        while len(found) < query.limit:
+            rest = min(query.limit - len(found), BITE)
+            some, following = await self.page(msgspec.structs.replace(query, limit=rest, before=following))
+            found += some
+            if following is None:
+                break
+        return found
+
+    async def page(self, query: CertificateQuery) -> tuple[list[Certificate], str | None]:
+        """Those of a query that a bounded look finds, newest first, and the id before which there may be more."""
         return await self._host.db.read(self._inventory.listed, query)
+
+    async def ending(self, query: Ending) -> tuple[list[Certificate], str | None]:
+        """Those that end soon and were not renewed, those that end first first, and after what there may be more."""
+        return await self._host.db.read(self._inventory.ending, query)
 
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = X509) -> Certificate | None:
         return self._inventory.find_serial(tx, ca_id, serial, issue_as)

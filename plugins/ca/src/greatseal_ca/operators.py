@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes
 
 from greatseal.api.http import OPERATIONS, OPERATOR_ROLES, AuthScheme, Call, Operator, OperatorCaller, Reply, Route, operator_route
 from greatseal.api.issuance import Certificate, Profile
-from greatseal.api.lists import filter_of, listed, page_of
+from greatseal.api.lists import filter_of, page_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
 from greatseal.api.store import Refuse, Tx
@@ -19,7 +19,7 @@ from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.lists import Lists
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.revocation import Reason
-from greatseal_ca.search import Batch, query_of, reason_of, revoke_all, shown, shown_all
+from greatseal_ca.search import Batch, ending_of, paged, query_of, reason_of, revoke_all, shown
 
 REVOKERS = (*OPERATIONS, "ca_ra")
 
@@ -47,6 +47,7 @@ class OperatorsOfCa:
             return []
         return [
             operator_route("GET", "/admin/certs", self.listed, OPERATOR_ROLES, "Certificates, newest first"),
+            operator_route("GET", "/admin/certs/expiring", self.expiring, OPERATOR_ROLES, "Certificates that end and were not renewed"),
             operator_route("GET", "/admin/certs/{id}", self.show, OPERATOR_ROLES, "One certificate"),
             operator_route("GET", "/admin/certs/{id}/download", self.download, REVOKERS, "A certificate in PEM, or DER with ?format=der"),
             operator_route("POST", "/admin/revoke", self.revoke, REVOKERS, "Revoke a certificate"),
@@ -63,11 +64,12 @@ class OperatorsOfCa:
     # ---- Certificates
 
     async def listed(self, call: Call) -> Reply:
-        page = page_of(call)
-        query = query_of(call, page, self._host.clock.now(), ca_id=call.caller_as(OperatorCaller).only_ca)
-        found = await self._issuance.certificates(query)
-        members = await shown_all(self._host, found)
-        return listed(call, self._host.base_url, page, found, key=lambda one: one.id, shown=lambda one: members[one.id])
+        query = query_of(call, page_of(call), self._host.clock.now(), ca_id=call.caller_as(OperatorCaller).only_ca)
+        return await paged(self._host, call, await self._issuance.page(query))
+
+    async def expiring(self, call: Call) -> Reply:
+        query = ending_of(call, self._host.clock.now(), ca_id=call.caller_as(OperatorCaller).only_ca)
+        return await paged(self._host, call, await self._issuance.ending(query))
 
     async def show(self, call: Call) -> Reply:
         return Reply.json(shown(await self._seen(call), names=True))

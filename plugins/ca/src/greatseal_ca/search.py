@@ -6,18 +6,21 @@ from typing import Any
 import msgspec
 from cryptography import x509
 
-from greatseal.api.http import Call
+from greatseal.api.http import Call, Reply
 from greatseal.api.issuance import Certificate, CertificateQuery
-from greatseal.api.lists import LARGEST, Page, filter_of, number_of
+from greatseal.api.lists import LARGEST, Page, filter_of, next_link, number_of, page_of
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Refuse, Tx, scan
 from greatseal.host import Host
 from greatseal_ca.issue import CertificateAuthority
+from greatseal_ca.listing import Ending
 from greatseal_ca.names import names_of
 from greatseal_ca.revocation import REASONS, Reason
+from greatseal_ca.validity import DAY
 
 STATUSES = ("active", "signing", "issued", "unknown", "revoked")
+DAYS, MOST_DAYS = 30, 36_500
 AT_ONCE = 500
 """Certificates that one request revokes."""
 _WORDS = {number: word for word, number in REASONS.items()}
@@ -32,9 +35,9 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def query_of(call: Call, page: Page, now: int, *, ca_id: str | None = None) -> CertificateQuery:
-    """The query of a list, filtered by ``serial``, ``subject`` (part of a name), ``account_id``, ``profile``, ``spki`` (its SHA-256),
-    ``status`` and ``ca_id``, and by Unix timestamps: from ``issued_after`` on and before ``issued_before``, ending from ``ends_after`` on
-    and before ``ends_before``.
+    """The query of a list, filtered by ``serial``, ``subject`` (a name, or behind a dot a domain above it), ``account_id``, ``profile``,
+    ``spki`` (its SHA-256), ``status`` and ``ca_id``, and by Unix timestamps: from ``issued_after`` on and before ``issued_before``, ending
+    from ``ends_after`` on and before ``ends_before``.
 
     ``ca_id`` is the only CA that the caller may see. Active is issued and not ended. Raises BadRequest.
     """
@@ -50,7 +53,7 @@ def query_of(call: Call, page: Page, now: int, *, ca_id: str | None = None) -> C
         status, wanted["ends_since"] = "issued", max(now, wanted.get("ends_since", 0))
     serial = octets_of(call, "serial")
     return CertificateQuery(
-        limit=page.wanted,
+        limit=page.limit,
         before=page.after or None,
         ca_id=ca_id or filter_of(call, "ca_id"),
         account_id=filter_of(call, "account_id"),
@@ -63,9 +66,27 @@ def query_of(call: Call, page: Page, now: int, *, ca_id: str | None = None) -> C
     )
 
 
-async def shown_all(host: Host, certificates: Sequence[Certificate]) -> dict[str, dict[str, Any]]:
-    """What lists show of certificates with their names, by id: taken apart in a thread."""
-    return await host.blocking.run("ca-names", lambda: {one.id: shown(one, names=True) for one in certificates})
+def ending_of(call: Call, now: int, *, ca_id: str | None = None) -> Ending:
+    """The query of those that end within ``days`` and were not renewed, of ``ca_id`` and ``account_id`` where they are given.
+
+    ``ca_id`` is the only CA that the caller may see. Raises BadRequest.
+    """
+    page, days = page_of(call), number_of(call, "days", least=1, default=DAYS, most=MOST_DAYS)
+    moment, last = page.moment(now)
+    return Ending(
+        limit=page.limit,
+        after=(max(moment, now), last),
+        until=now + days * DAY,
+        ca_id=ca_id or filter_of(call, "ca_id"),
+        account_id=filter_of(call, "account_id"),
+    )
+
+
+async def paged(host: Host, call: Call, found: tuple[Sequence[Certificate], str | None]) -> Reply:
+    """A page of certificates with their names, which are taken apart in a thread, and the link to the next one."""
+    certificates, following = found
+    reply = Reply.json(await host.blocking.run("ca-names", lambda: [shown(one, names=True) for one in certificates]))
+    return reply if following is None else reply.with_headers(next_link(call, host.base_url, after=following))
 
 
 def octets_of(call: Call, name: str) -> bytes | None:

@@ -95,13 +95,24 @@ certificate = table(
     Column("reason", Serial),
     Column("crl_shard", Serial),
     UniqueConstraint("serial", "ca_id", "issue_as", name="uq_ca_certificate_serial"),
-    Index("ix_ca_certificate_account", "account_id"),
-    Index("ix_ca_certificate_spki", "spki_sha256"),
-    Index("ix_ca_certificate_end", "ca_id", "not_after"),
+    Index("ix_ca_certificate_account", "account_id", "id"),
+    Index("ix_ca_certificate_spki", "spki_sha256", "id"),
+    Index("ix_ca_certificate_profile", "profile", "id"),
+    Index("ix_ca_certificate_end", "not_after", "id"),
     Index("ix_ca_certificate_shard", "ca_id", "crl_shard", "not_after"),
 )
 """The inventory. ``serial`` is lower-case hex without sign byte, and of one CA and issuer alone; ``tbs`` is there as long as the
 certificate is not (``der`` holds it); ``crl_shard`` is the list on which it is told when it is revoked, None where none tells of it."""
+
+name = table(
+    "ca_name",
+    metadata,
+    State.APPEND_ONLY,
+    Column("name", Text, nullable=False),
+    Column("certificate_id", Id, nullable=False),
+    PrimaryKeyConstraint("name", "certificate_id"),
+)
+"""By what certificates are found: their names, and behind a dot the domains above them (:func:`greatseal_ca.names.words_of`)."""
 
 crl = table(
     "ca_crl",
@@ -172,4 +183,4 @@ responder = table(
 )
 """Certificates of the keys that sign OCSP answers for a CA, recorded before they are signed."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0006")
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0007")
