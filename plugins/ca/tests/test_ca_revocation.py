@@ -10,9 +10,10 @@ from sqlalchemy import select
 
 from greatseal import der
 from greatseal.api.acme import BadCsr
-from greatseal.api.problems import BadRequest, Conflict
+from greatseal.api.problems import BadRequest, Conflict, Internal
 from greatseal.testing import FakeClock
 from greatseal_ca import tables
+from greatseal_ca.lists import _verify
 
 REVOKED = ocsp.OCSPCertStatus.REVOKED
 
@@ -109,6 +110,22 @@ async def test_a_reservation_that_was_given_up_is_told_as_revoked(desk):
 
 
 # ---- Lists
+
+
+@pytest.mark.parametrize("key_type", ["ec:P-256", "ec:P-384", "rsa:2048", "ed25519", "ml-dsa-44"])
+async def test_a_list_with_a_wrong_signature_is_not_served(open_desk, key_type):
+    desk = await open_desk(ca=[{"id": "default", "is_default": True, "key_type": key_type}])
+    _, _, body = await desk.fetch("/ca/crl")
+    signing = desk.parts.lists._listings["default", 1].signing
+    tbs, algorithm, signature = der.children(body)
+    version, *rest = der.children(tbs)
+    other = der.sequence(version, *rest[:2], rest[3], rest[2], *rest[4:])  # its times, exchanged
+
+    _verify(body, signing)
+    for wrong in (der.sequence(other, algorithm, signature), body[:-1] + bytes([body[-1] ^ 1])):
+        with pytest.raises(Internal) as refused:
+            _verify(wrong, signing)
+        assert "under a revocation list is wrong" in refused.value.cause
 
 
 async def test_a_list_has_the_fields_of_the_reference(desk):

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, rsa
-from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, CertificatePublicKeyTypes
 
 from greatseal.api.keys import HashAlg
 
@@ -37,6 +38,22 @@ _MAKERS: dict[str, Callable[[], CertificateIssuerPrivateKeyTypes]] = {
     "ml-dsa-65": mldsa.MLDSA65PrivateKey.generate,
     "ml-dsa-87": mldsa.MLDSA87PrivateKey.generate,
 }
+
+
+_DIGESTS: Mapping[HashAlg | None, hashes.HashAlgorithm] = MappingProxyType(
+    {"sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}
+)
+
+
+def verify(key: CertificatePublicKeyTypes, algorithm: bytes, message: bytes, signature: bytes) -> None:
+    """Check a signature by its DER AlgorithmIdentifier, one of :data:`HASHES`. Raises InvalidSignature."""
+    match key:
+        case ec.EllipticCurvePublicKey():
+            key.verify(signature, message, ec.ECDSA(_DIGESTS[HASHES[algorithm]]))
+        case rsa.RSAPublicKey():
+            key.verify(signature, message, padding.PKCS1v15(), _DIGESTS[HASHES[algorithm]])
+        case _:
+            key.verify(signature, message)  # type: ignore[union-attr,call-arg]  # CA key types only
 
 
 def make_key(key_type: str) -> CertificateIssuerPrivateKeyTypes:
