@@ -17,6 +17,7 @@ from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
 from bench.process import empty_plugin_rows, memory_rows, shipped_ca, start_row
+from bench.proofs import proof_rows
 from bench.sessions import session_rows
 from bench.status import lists_row, ocsp_rows
 from bench.tokens import token_rows
@@ -64,6 +65,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
     """Each as soon as it is known; rows whose rounds take turns are known together."""
     for name, measured in (
         ("server", server_rows),
+        ("proofs", proof_rows),
         ("plugins", empty_plugin_rows),
         ("sessions", session_rows),
         ("provider", provider_rows),

@@ -5,13 +5,15 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from rig.acme import JOSE, AcmeClient, Answer, Key, Responder, csr_for, raw
+
+C = TypeVar("C", bound="Client")
 
 POLL_SECONDS = 0.02
 TIMEOUT_SECONDS = 20
@@ -52,6 +54,9 @@ class MeasuredKey(Key):
 class Client(AcmeClient):
     """One account; requests go one after another, each with the nonce of the last reply. Anything but 2xx is an error."""
 
+    type = "http-01"
+    """The type of challenge by which it proves names."""
+
     def __init__(self, session: aiohttp.ClientSession, directory: Mapping[str, Any], responses: Responses) -> None:
         key = MeasuredKey()
         super().__init__(session, directory, key)
@@ -71,7 +76,7 @@ class Client(AcmeClient):
         """A whole order with a new key, in the seven requests of certbot and more when the server is slow. The serial number."""
         made = await self.order(name)
         for authorization in made.json["authorizations"]:
-            await self._authorize(authorization)
+            await self._authorize(name, authorization)
         key = ec.generate_private_key(ec.SECP256R1())
         await self.finalize(made.json, csr_for(name, key=key))
         order = await self._until_decided(made.location, "processing")
@@ -81,10 +86,14 @@ class Client(AcmeClient):
         assert leaf.public_key() == key.public_key()
         return leaf.serial_number
 
-    async def _authorize(self, url: str) -> None:
-        challenge = await self.challenge(url)
+    def expect(self, _name: str, token: str, key_authorization: str) -> asyncio.Event:
+        """Have the proof of a name ready; the event tells that it was asked for."""
+        return self.responses.expect(token, key_authorization)
+
+    async def _authorize(self, name: str, url: str) -> None:
+        challenge = await self.challenge(url, self.type)
         token = challenge["token"]
-        fetched = self.responses.expect(token, f"{token}.{self.key.thumbprint}")
+        fetched = self.expect(name, token, f"{token}.{self.key.thumbprint}")
         await self.post(challenge["url"], {})
         await asyncio.wait_for(fetched.wait(), TIMEOUT_SECONDS)
         await asyncio.sleep(self.pause)
@@ -105,12 +114,21 @@ class Client(AcmeClient):
 @asynccontextmanager
 async def clients(directory: str, count: int, responses: Responses, tls: ssl.SSLContext | None = None) -> AsyncIterator[list[Client]]:
     """Registered accounts."""
+    async with registered(Client, directory, count, responses, tls) as made:
+        yield made
+
+
+@asynccontextmanager
+async def registered(
+    make: type[C], directory: str, count: int, responses: Responses, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[list[C]]:
+    """Registered accounts, each a ``make``."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls or True), timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     ) as session:
         async with session.get(directory) as answer:
             found = await answer.json()
-        made = [Client(session, found, responses) for _ in range(count)]
+        made = [make(session, found, responses) for _ in range(count)]
         for client in made:
             await client.register()
         yield made

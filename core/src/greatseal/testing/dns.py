@@ -133,8 +133,8 @@ class _Udp(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def scripted_dns(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedDns]:
-    """A running :class:`ScriptedDns`; with ``tls`` it speaks DNS over TLS alone."""
+async def scripted_dns(tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[ScriptedDns]:
+    """A running :class:`ScriptedDns`; with ``tls`` it speaks DNS over TLS alone. Port 0 is a free one."""
     server = ScriptedDns()
     stream: Transport = "tls" if tls else "tcp"
     connections: set[asyncio.Task[None]] = set()
@@ -154,7 +154,7 @@ async def scripted_dns(tls: ssl.SSLContext | None = None) -> AsyncIterator[Scrip
         finally:
             writer.close()
 
-    listener = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    listener = await asyncio.start_server(handle, "127.0.0.1", port, ssl=tls)
     server.port = listener.sockets[0].getsockname()[1]
     datagrams, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Udp(server), ("127.0.0.1", server.port))
     try:
