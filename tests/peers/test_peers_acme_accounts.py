@@ -108,3 +108,12 @@ def test_golang_x_crypto_changes_its_key_and_revokes(
 
     assert key_changes(server) == 1
     assert told(leaf_of(server, chain, FIRST)) is reason
+
+
+def test_acme4j_changes_its_key_and_revokes(server: Server, java_program: Callable[[str], Path], webroot: Path, tmp_path: Path) -> None:
+    chain = tmp_path / "chain.pem"
+
+    run("java", "-jar", java_program("acme4j-key-change"), server.directory, webroot, chain, FIRST, folder=tmp_path)
+
+    assert key_changes(server) == 1
+    assert told(leaf_of(server, chain, FIRST)) is x509.ReasonFlags.superseded

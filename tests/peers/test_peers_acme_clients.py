@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -168,6 +169,35 @@ def test_acme_tiny_gets_a_certificate_for_a_csr_with_a_common_name_alone(
     chain = run(program("acme-tiny", "acme-tiny"), *asked, "--disable-check", folder=tmp_path)
 
     assert verified(chain, server, FIRST).public_key() == key.public_key()
+
+
+ACMETOOL = """\
+request:
+  provider: {directory}
+  key:
+    type: ecdsa
+  challenge:
+    http-ports:
+      - 127.0.0.1:{port}
+    http-self-test: false
+"""
+"""What acmetool keeps of its choices; it would test itself on port 80."""
+
+
+def test_acmetool_gets_a_certificate(program: Program, tmp_path: Path) -> None:
+    """Its command to revoke only notes that in its state folder: version 0.2.2 sends no request."""
+    authority, folder, state = trustme.CA(), tmp_path / "server", tmp_path / "state"
+    folder.mkdir()
+    (state / "conf").mkdir(parents=True)
+    server = Server(folder, [FIRST], authority=authority)  # it takes no other URL than https
+    authority.cert_pem.write_to_path(tmp_path / "https.pem")
+    (state / "conf" / "target").write_text(ACMETOOL.format(directory=server.directory, port=server.validation_port))
+    (state / "conf" / "responses").write_text('"acme-enter-email": "someone@example.test"\n')
+    common = (program("acmetool", "acmetool"), "--batch", "--state", state, "--hooks", tmp_path / "hooks", "--response-file")
+    environ = {"SSL_CERT_FILE": str(tmp_path / "https.pem")}
+    with server.forked():
+        run(*common, state / "conf" / "responses", "want", FIRST, folder=tmp_path, environ=environ)
+        verified((state / "live" / FIRST / "fullchain").read_text(), server, FIRST)
 
 
 TORRC = """\

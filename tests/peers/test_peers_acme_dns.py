@@ -123,6 +123,24 @@ def test_lego_5_proves_a_name_and_its_wildcard_by_a_record_that_stays(
     assert first.serial_number != second.serial_number
 
 
+def test_acmez_proves_a_name_and_its_wildcard_below_a_label_of_its_account(
+    zones: Zones, program: Program, go_program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    program("knsupdate", "knot-dnsutils")
+    client, folder, chain = go_program("acmez-dns-account"), tmp_path / "server", tmp_path / "chain.pem"
+    folder.mkdir()
+    server = Server(folder, dns_resolver_addr=zones.resolver)
+    text = server.configuration.read_text()
+    server.configuration.write_text(text.replace('sets = ["ca"]', 'sets = ["ca"]\nenabled = ["dns-account-01"]'))
+    add = tmp_path / "hook.sh"
+    add.write_text(f"#!/bin/sh\nexec knsupdate <<END\nserver 127.0.0.1 {zones.knot}\nzone {BASE}.\nupdate add $1. 0 TXT $2\nsend\nEND\n")
+    add.chmod(0o755)
+    with server.forked():
+        run(client, server.directory, add, chain, WILDCARD, BASE, folder=tmp_path)
+
+        verified(chain.read_text(), server, WILDCARD, BASE)
+
+
 def attempt(name: str) -> Attempt:
     return attempt_for(Dns01(DnsResolver(DnsSettings(), HostsSettings())), Identifier("dns", name))
 

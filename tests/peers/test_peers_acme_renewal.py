@@ -1,15 +1,16 @@
 """Clients that we did not write renew when the server says so (RFC 9773), and choose a profile (draft-ietf-acme-profiles)."""
 
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
+from faults.invariants import rows_of
 from rig.acme import b64url
 from rig.apache import APACHE
 from rig.clients import run, verified
@@ -26,12 +27,13 @@ validity_days = 90
 validity_days = 6
 """
 DAY = timedelta(days=1)
+both_databases = pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 
 
-def profiled(folder: Path, database: str | None = None) -> Server:
+def profiled(folder: Path, database: str | None = None, authority: trustme.CA | None = None) -> Server:
     """A server with two profiles, of which one is for six days."""
     folder.mkdir()
-    server = Server(folder, [NAME], database=database)
+    server = Server(folder, [NAME], database=database, authority=authority)
     with server.configuration.open("a") as configuration:
         configuration.write(PROFILES)
     return server
@@ -46,15 +48,21 @@ def revoke(server: Server, leaf: x509.Certificate) -> None:
 
 def replaced(server: Server) -> list[str]:
     """The names of certificates that orders replace."""
-    with sqlite3.connect(server.folder / "greatseal.db") as database:
-        return [row[0] for row in database.execute("SELECT replaces FROM acme_order WHERE replaces IS NOT NULL AND status = 'valid'")]
+    with rows_of(server.database) as ask:
+        return [row[0] for row in ask("SELECT replaces FROM acme_order WHERE replaces IS NOT NULL AND status = 'valid'")]
+
+
+def ari_name(leaf: x509.Certificate) -> str:
+    """How renewal information calls the certificate (RFC 9773 s4.1)."""
+    key = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    return f"{b64url(key or b'')}.{b64url(leaf.serial_number.to_bytes(leaf.serial_number.bit_length() // 8 + 1))}"
 
 
 def lifetime(leaf: x509.Certificate) -> timedelta:
     return leaf.not_valid_after_utc - leaf.not_valid_before_utc
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@both_databases
 def test_certbot_chooses_a_profile_and_renews_when_the_server_says_so(
     database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -86,10 +94,13 @@ def test_certbot_chooses_a_profile_and_renews_when_the_server_says_so(
     assert [round(lifetime(one) / DAY) for one in (first, second, third)] == [6, 6, 90]
 
 
-def test_mod_md_chooses_a_profile_and_replaces_when_the_server_says_so(tmp_path: Path) -> None:
+@both_databases
+def test_mod_md_chooses_a_profile_and_replaces_when_the_server_says_so(
+    database: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if APACHE is None or not MOD_MD.exists():
         pytest.skip("mod_md is not installed: make peers")
-    server = profiled(tmp_path / "server")
+    server = profiled(tmp_path / "server", request.getfixturevalue("postgres_url") if database == "postgresql" else None)
     settings = {"MDCertificateAuthority": server.directory, "MDCAChallenges": "http-01", "MDProfile": "short", "MDRenewViaARI": "on"}
     with mod_md(NAME, server.validation_port, free_port()) as apache:
         with server.forked():
@@ -98,11 +109,36 @@ def test_mod_md_chooses_a_profile_and_replaces_when_the_server_says_so(tmp_path:
         with server.forked():
             second = verified(got(apache, settings, first), server, NAME)
 
-    key = first.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
     assert second.serial_number != first.serial_number
     assert [round(lifetime(one) / DAY) for one in (first, second)] == [6, 6]
-    (name,) = replaced(server)
-    assert name == f"{b64url(key or b'')}.{b64url(first.serial_number.to_bytes(first.serial_number.bit_length() // 8 + 1))}"
+    assert replaced(server) == [ari_name(first)]
+
+
+def window(printed: str) -> list[datetime]:
+    """Start and end of the first line."""
+    return [datetime.fromisoformat(moment) for moment in printed.splitlines()[0].split()]
+
+
+def test_lego_5_replaces_when_the_server_says_so(go_program: Callable[[str], Path], tmp_path: Path) -> None:
+    authority, chain = trustme.CA(), tmp_path / "chain.pem"
+    server = profiled(tmp_path / "server", authority=authority)  # it takes no other URL than https
+    authority.cert_pem.write_to_path(tmp_path / "https.pem")
+    environ = {"LEGO_CA_CERTIFICATES": str(tmp_path / "https.pem")}
+    asked = (go_program("lego-ari"), server.directory, tmp_path / "account.pem", server.validation_port, chain, NAME)
+    with server.forked():
+        run(*asked, folder=tmp_path, environ=environ)
+        first = verified(chain.read_text(), server, NAME)
+        start, end = window(run(*asked, folder=tmp_path, environ=environ))
+        assert first.not_valid_before_utc < start < end < first.not_valid_after_utc
+        assert verified(chain.read_text(), server, NAME) == first  # its time has not come
+    revoke(server, first)
+    with server.forked():
+        start, end = window(run(*asked, folder=tmp_path, environ=environ))
+        assert start < end < datetime.now(UTC)
+        second = verified(chain.read_text(), server, NAME)
+
+    assert second.serial_number != first.serial_number
+    assert replaced(server) == [ari_name(first)]
 
 
 def got(apache: ModMd, settings: dict[str, str], old: x509.Certificate | None) -> str:
