@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -35,18 +36,16 @@ class Exchange:
         self._protocol = protocol
 
     @classmethod
-    async def begun(cls, connected: socket.socket, url: URL, tls: ssl.SSLContext | bool) -> "Exchange":
-        """Over a connection, by TLS under the host of ``url`` when that is https. Raises OSError."""
+    async def begun(cls, place: str | socket.socket, url: URL, tls: ssl.SSLContext | bool) -> "Exchange":
+        """Connected to a literal address or over a connection, by TLS under the host of ``url`` when that is https. Raises OSError."""
         loop = asyncio.get_running_loop()
+        where: dict[str, Any] = {"host": place, "port": url.port} if isinstance(place, str) else {"sock": place}
         if url.scheme == "https":
-            try:
-                _, protocol = await loop.create_connection(
-                    lambda: ResponseHandler(loop), sock=connected, ssl=_context(tls), server_hostname=(url.raw_host or "").rstrip(".")
-                )
-            except ValueError as error:  # a host that TLS cannot send
-                raise error if isinstance(error, OSError) else ssl.SSLError(str(error)) from error
-        else:
-            _, protocol = await loop.create_connection(lambda: ResponseHandler(loop), sock=connected)
+            where |= {"ssl": _context(tls), "server_hostname": (url.raw_host or "").rstrip(".")}
+        try:
+            _, protocol = await loop.create_connection(lambda: ResponseHandler(loop), **where)
+        except ValueError as error:  # a host that TLS cannot send
+            raise error if isinstance(error, OSError) else ssl.SSLError(str(error)) from error
         return cls(protocol)
 
     async def ask(self, request: bytes) -> Answer:

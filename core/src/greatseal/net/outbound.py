@@ -297,7 +297,9 @@ async def _begun(target: URL, addresses: Sequence[str], tls: ssl.SSLContext | bo
     for address, seconds in trail.shares(addresses):
         try:
             async with asyncio.timeout(seconds):
-                connected = await _connected(address, target.port, trail.tor)
+                if trail.tor is None or not is_onion(address):
+                    return await Exchange.begun(address, target, tls)
+                connected = await trail.tor.connected(address, target.port)
                 return await _closing(connected, Exchange.begun(connected, target, tls))
         except OSError as error:
             failed.append(f"{address}: {_reason(error)}")
