@@ -244,6 +244,9 @@ async def test_the_cas_their_profiles_and_lists(office_of):
     assert (one["subject"], len(chain), one["profiles"]) == (chain[0].subject.rfc4514_string(), 2, ["default"])
     assert all(after > before for before, after in zip(*forced, strict=False))
     assert every.keys() == {"default", "other"}
+    noted = (await office.get("/admin/audit?type=crl.force", token=office.tokens[ADMIN])).json["events"]
+    assert [one["detail"].rpartition(" ")[2] for one in noted] == ["other", "default", "other", "other"]
+    assert {one["principal"] for one in noted} == {OPS}
     assert (await office.get("/admin/cas/x", token=token)).status == 404
     profile = (await office.get("/admin/profiles/default", token=token)).json
     assert (profile["ca_ids"], profile["validity_days"]) == (["default", "other"], 90)

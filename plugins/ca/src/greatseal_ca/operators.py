@@ -6,6 +6,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from greatseal.api.audit import AuditEvent
 from greatseal.api.http import OPERATIONS, OPERATOR_ROLES, AuthScheme, Call, Operator, OperatorCaller, Reply, Route, operator_route
 from greatseal.api.issuance import Certificate, Profile
 from greatseal.api.lists import filter_of, page_of
@@ -111,12 +112,20 @@ class OperatorsOfCa:
 
     # ---- Lists and CAs
 
-    async def force_all(self, _call: Call) -> Reply:
-        return Reply.json({"crl_numbers": {ca_id: await self._lists.force(ca_id) for ca_id in self._authorities.issuing}})
+    async def force_all(self, call: Call) -> Reply:
+        return await self._forced(call, *self._authorities.issuing)
 
     async def force(self, call: Call) -> Reply:
-        ca_id = self._issuing(call).ca_id
-        return Reply.json({"crl_numbers": {ca_id: await self._lists.force(ca_id)}})
+        return await self._forced(call, self._issuing(call).ca_id)
+
+    async def _forced(self, call: Call, *ca_ids: str) -> Reply:
+        """Who asked is noted first: numbers are used up even where a list cannot be signed."""
+        numbers: dict[str, list[int]] = {}
+        for ca_id in ca_ids:
+            asked = AuditEvent(event_type="crl.force", service="ca", principal=call.caller.subject, detail=f"the lists of CA {ca_id}")
+            await self._host.audit_log(asked)
+            numbers[ca_id] = await self._lists.force(ca_id)
+        return Reply.json({"crl_numbers": numbers})
 
     async def cas(self, _call: Call) -> Reply:
         return Reply.json({"cas": [self._shown_ca(one) for one in self._authorities.issuing.values()]})

@@ -94,6 +94,7 @@ class Plugin:
             EventType("ca.cross_sign", "ca", "The root of a CA, the subject, certifies another CA; the principal asked for it."),
             EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
             EventType("cert.revoke", "ca", "A certificate was revoked; the principal is who did it, the subject the account."),
+            EventType("crl.force", "ca", "An operator, the principal, had the revocation lists of a CA made again; the detail names it."),
             EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
         ]
 
