@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 from cryptography import x509
-from rig.acme import Site, acme_site, b64url, csr_for
+from rig.acme import Site, acme_site, b64url, csr_for, eventually
 from sqlalchemy import select, update
 from system.acme_validators import installed
 
@@ -275,6 +275,29 @@ async def test_a_ca_that_ended_takes_no_orders_and_blames_nobody(start_service, 
     assert int(refused.headers["Retry-After"]) >= 60
     assert "a certificate of the CA's chain ended on" in "".join(capfd.readouterr())
     assert "ended on" not in refused.json["detail"]
+
+
+async def test_s142_grants_that_are_taken_away_while_a_hook_decides_refuse(start_service, tmp_path):
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.05; done\n")
+    hook.chmod(0o755)
+    async with acme_site(start_service, profiles={"special": {"require_account_grant": True, "auth_hook": str(hook)}}) as site:
+        client = await site.client()
+        accounts, db, id = site.service.kernel.service(ACCOUNTS), site.service.host("acme").db, client.kid.rpartition("/")[2]
+        await db.write(accounts.grant, id, ("special",))
+        ready = await client.ready(site.responder, "a.localhost")
+        finalizing = asyncio.create_task(client.finalize(ready.json, csr_for("a.localhost")))
+        await eventually((tmp_path / "asked").exists)
+        await db.write(accounts.grant, id, None)
+        (tmp_path / "go").touch()
+        refused = await finalizing
+
+        assert (refused.status, refused.error) == (401, "unauthorized")
+        assert (await client.post(ready.location)).json["status"] == "ready"
+        events = await db.read(lambda tx: tx.all(select(audit).where(audit.c.event_type == "order.deny")))
+        assert [event.detail for event in events] == ["profile special, account-grant: unauthorized"]
+        await db.write(accounts.grant, id, ("special",))
+        assert (await client.finalize(ready.json, csr_for("a.localhost"))).status == 200
 
 
 async def test_ca_047_ca_048_profiles_and_grants(start_service):

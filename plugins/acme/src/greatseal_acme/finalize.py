@@ -37,10 +37,11 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
+from greatseal_acme.accounts import BY_ID as ACCOUNT_BY_ID
 from greatseal_acme.accounts import OF_KEY, Account, refused
 from greatseal_acme.orders import Order, read_order, read_own
 from greatseal_acme.outage import once_back
-from greatseal_acme.protocol.objects import not_found
+from greatseal_acme.protocol.objects import decode, not_found
 from greatseal_acme.settings import AcmeProfile
 
 SETTLE_AGE = 60 * SECOND
@@ -94,7 +95,14 @@ class AccountGrant(FinalizeCheck):
     async def check(self, finalization: Finalization) -> None:
         profile = finalization.profile.id
         if profile in self._restricted and profile not in (finalization.account.profile_grants or ()):
-            raise Unauthorized(f"account grant: the account may not use the profile {profile}")
+            raise Unauthorized(_ungranted(profile))
+
+    def check_now(self, tx: Tx, profile: str, account_id: str) -> None:
+        """The same of the account as it is now: a hook or CAA may have taken their time. Raises Refuse."""
+        row = tx.one(ACCOUNT_BY_ID, id=account_id) if profile in self._restricted else None
+        if row is not None and profile not in (decode(row.profile_grants) or ()):
+            problem = Unauthorized(_ungranted(profile))
+            raise Refuse(problem, [_denied(profile, self.name, problem, account_id)])
 
 
 class Finalizations:
@@ -103,6 +111,7 @@ class Finalizations:
     def __init__(self, host: Host, issuance: Issuance) -> None:
         self._host = host
         self._issuance = issuance
+        self._grant = AccountGrant(host.settings_by_key(AcmeProfile))
         self._active: Counter[str] = Counter()
         self._began = host.clock.now()
         self._settled_once = False
@@ -164,7 +173,7 @@ class Finalizations:
             try:
                 await check.check(finalization)
             except (Unauthorized, Caa) as problem:
-                await self._host.audit_log(_denial(finalization, check.name, problem))
+                await self._host.audit_log(_denied(finalization.profile.id, check.name, problem, finalization.account.id))
                 raise
 
     @cached_property
@@ -246,6 +255,7 @@ class Finalizations:
     def _reserve(self, tx: Tx, order_id: str, draft: Draft, account: Account) -> Prepared:
         if blocked := self._host.blocked_keys.find_in(tx, account.spki_sha256):
             raise Refuse(refused(blocked))
+        self._grant.check_now(tx, draft.request.profile.id, account.view.id)
         if tx.one(OF_KEY, thumbprint=draft.request.csr.thumbprint) is not None:
             raise Refuse(BadCsr("the key of the request is an account key (RFC 8555 s11.1)"))
         if tx.count(CLAIM, order_id=order_id, now=tx.now, new_certificate=draft.id) == 0:
@@ -300,6 +310,10 @@ def _follow(tx: Tx, order_id: str, certificate_id: str, known: bool) -> None:
     tx.run(FINISH if known else REOPEN, order_id=order_id, certificate=certificate_id)
 
 
-def _denial(finalization: Finalization, check: str, problem: Problem) -> AuditEvent:
-    detail = f"profile {finalization.profile.id}, {check}: {problem.type}"
-    return AuditEvent(event_type="order.deny", service="ca", outcome="failure", sub=finalization.account.id, detail=detail)
+def _ungranted(profile: str) -> str:
+    return f"account grant: the account may not use the profile {profile}"
+
+
+def _denied(profile: str, check: str, problem: Problem, account_id: str) -> AuditEvent:
+    detail = f"profile {profile}, {check}: {problem.type}"
+    return AuditEvent(event_type="order.deny", service="ca", outcome="failure", sub=account_id, detail=detail)
