@@ -19,6 +19,7 @@ SCHEMA = Schema(feature="core", metadata=metadata, migrations="greatseal.db.migr
 EVENTS = (
     EventType("key.block", "core", "A public key was blocked: nobody may use it any more; the principal is who did it."),
     EventType("key.unblock", "core", "A public key may be used again; the principal is who did it."),
+    EventType("audit.drop", "ca", "The audit log was full, and its oldest events were dropped; the detail says how many."),
     EventType("security.violation", "ca", "Somebody tried what only an attacker tries; the detail says what. Many raise the alarm."),
 )
 """What the kernel itself writes, and what more than one plugin does."""

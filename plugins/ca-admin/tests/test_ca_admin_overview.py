@@ -211,3 +211,15 @@ async def test_the_alarm_ends_issuing_until_an_administrator_allows_it_and_survi
     await alarm_of(office).watch()
     with pytest.raises(Unavailable):
         await check.check(None)
+
+
+async def test_f30_a_full_audit_log_lets_nobody_sign_in_and_everybody_look(open_office, database_url):
+    office = await open_office(admin={"audit_max_events": 1000}, database={"url": database_url})
+    host, job = office.service.host("ca-admin"), next(one for one in office.service.kernel.all_jobs if one.name == "core-audit")
+    event = AuditEvent(event_type="operator.update", service="ca", sub="root")
+    await host.db.write(lambda tx: [tx.audit(event) for _ in range(1000)] and None)
+    await job.run()
+    refused = await office.post("/admin/session", person=office.root)
+
+    assert (refused.status, refused.headers["Retry-After"], "the audit log is full" in refused.json["detail"]) == (503, "60", True)
+    assert (await office.get("/admin/audit?limit=1", token=office.token)).json["events"][0]["subject"] == "root"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import structlog
@@ -15,6 +16,7 @@ from greatseal.db.config import DatabaseConfig, Dialect, StoreProblem, dialect_o
 from greatseal.db.core_tables import strike
 from greatseal.db.delivery import OnChanged
 from greatseal.db.tables import insert_new, param
+from greatseal.db.transaction import Writing
 from greatseal.host import Clock
 
 __all__ = ["DatabaseConfig", "DatabaseImpl", "Forwarder", "Rehearsing", "Store", "StoreProblem", "open_database"]
@@ -131,6 +133,17 @@ class _Rehearsed(Exception):
         self.result = result
 
 
+def _without_audit(fn: Callable[Concatenate[Tx, P], T]) -> Callable[Concatenate[Tx, P], T]:
+    @wraps(fn)
+    def guarded(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result = fn(tx, *args, **kwargs)
+        if isinstance(tx, Writing) and tx.audited:
+            raise Refuse(Unavailable("the audit log is full, so nothing is done that it would have to tell", retry_after=60))
+        return result
+
+    return guarded
+
+
 class Store:
     """The database under a name that exists before the database is open: plugins keep ``host.db`` from their first hook on."""
 
@@ -138,6 +151,8 @@ class Store:
         self.opened: DatabaseImpl | None = None
         self._committed, self._refused = observer("committed"), observer("refused")
         """Are told of every write with this outcome how many seconds it took, from the call to the commit."""
+        self.audit_is_full = False
+        """While it is, what writes an audit event is refused."""
 
     @property
     def dialect(self) -> str:
@@ -146,7 +161,7 @@ class Store:
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         began, observe = time.perf_counter(), self._refused
         try:
-            result = await self._database.write(fn, *args, **kwargs)
+            result = await self._database.write(_without_audit(fn) if self.audit_is_full else fn, *args, **kwargs)
             observe = self._committed
             return result
         finally:

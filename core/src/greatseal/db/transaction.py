@@ -136,12 +136,13 @@ class Reading(_Transaction):
 class Writing(_Transaction):
     """A transaction that changes rows, and what has to happen after its commit."""
 
-    __slots__ = ("after", "pairs")
+    __slots__ = ("after", "audited", "pairs")
 
     def __init__(self, execute: Execute, statements: Statements, now: int, node_id: str) -> None:
         super().__init__(execute, statements, now, node_id)
         self.pairs: list[tuple[str, str]] = []
         self.after: list[Callable[[], object]] = []
+        self.audited = False
 
     def put(self, collection: CollectionRef, id: str, /, **fields: Any) -> None:
         assert isinstance(collection, Collection)
@@ -159,6 +160,7 @@ class Writing(_Transaction):
         return removed
 
     def audit(self, event: AuditEvent, /) -> None:
+        self.audited = True
         self.run(
             INSERT_AUDIT,
             event_type=event.event_type,

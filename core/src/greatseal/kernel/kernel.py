@@ -40,6 +40,7 @@ from greatseal.kernel.jobs import Jobs
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.metrics import Metrics
+from greatseal.kernel.overflow import EVERY, AuditBound
 from greatseal.kernel.plugin_host import PluginHost
 from greatseal.kernel.registry import POINTS, STATISTICS, Registry
 from greatseal.kernel.report import PluginFailed, Report
@@ -278,7 +279,8 @@ class Kernel:
         self.lifespans: list[tuple[str, Lifespan]] = self._collect("lifespans")
         sweep = Job(name="core-strikes", every=600, jitter=600, run=lambda: forget_expired(self.store, self.clock))
         watch = Job(name="core-clock", every=60, run=lambda: look(self.clock))
-        self.all_jobs: list[Job] = [watch, sweep, *(one for _, one in self._collect("jobs"))]
+        bound = Job(name="core-audit", every=EVERY, run=AuditBound(self.store, self.admin(), self.log).look)
+        self.all_jobs: list[Job] = [watch, sweep, bound, *(one for _, one in self._collect("jobs"))]
         self.operations = self._operations()
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])

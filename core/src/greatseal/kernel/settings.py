@@ -48,6 +48,16 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """PEM private key for it."""
     client_ca_file: Path | None = None
     """PEM certificates of the CAs whose clients may show a certificate; asks for tls_cert_file. Who of them may what, others decide."""
+    audit_max_events: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How many audit events are kept, 1000 at least; 0: as many as the database holds."""
+    audit_overflow: Literal["drop_oldest", "halt"] = "halt"
+    """What happens at so many: drop_oldest drops the oldest; halt refuses whatever writes an event, with 503, until there may be more."""
+
+    def __post_init__(self) -> None:
+        if 0 < self.audit_max_events < 1000:
+            raise ValueError("audit_max_events: expected 0 or at least 1000")
+        if self.audit_overflow == "drop_oldest" and not self.audit_max_events:
+            raise ValueError("audit_overflow: drop_oldest needs audit_max_events, or nothing would ever be dropped")
 
 
 class Plugins(msgspec.Struct, frozen=True, kw_only=True):
