@@ -151,7 +151,7 @@ MEMBERS = {
     }),
     "checks": ("from greatseal.api.declarations import Check", "[Check(name='x', {})]", {"run=5": "run is 5; it is a function"}),
     "discovery": ("from greatseal.api.http import Discovery", "[Discovery({}, members=dict)]", {
-        "'openidd'": "document is 'openidd'; it is one of 'oauth', 'openid', 'federation', 'acme', 'jwks', 'features'",
+        "'openidd'": "document is 'openidd'; it is one of 'oauth', 'openid', 'resource', 'federation', 'acme', 'jwks', 'features'",
     }),
     "settings": ("from greatseal.api.declarations import Owns", "[Owns({})]", {
         "'mine', dict": "struct is <class 'dict'>; it is of the type type[msgspec.Struct]",

@@ -6,6 +6,7 @@ import pytest
 from joserfc.jwk import KeySet
 
 OPENID, OAUTH = "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"
+RESOURCE = "/.well-known/oauth-protected-resource"
 
 
 @pytest.fixture
@@ -47,8 +48,18 @@ async def test_idp_184_the_oauth_document_leaves_out_what_is_openid(desk: Any) -
     assert not {"subject_types_supported", "claims_supported"} & oauth.keys()
 
 
+async def test_the_issuer_as_a_protected_resource(desk: Any) -> None:
+    """RFC 9728 s2."""
+    document = (await desk.get(RESOURCE)).json
+
+    assert document["resource"] == desk.url
+    assert document["authorization_servers"] == [desk.url]
+    assert "openid" in document["scopes_supported"]
+    assert document["bearer_methods_supported"] == ["header", "body"]
+
+
 async def test_no_member_is_empty(desk: Any) -> None:
-    for path in (OPENID, OAUTH):
+    for path in (OPENID, OAUTH, RESOURCE):
         assert all(value not in ([], "", None, {}) for value in (await desk.get(path)).json.values())
 
 
@@ -127,6 +138,8 @@ async def test_an_issuer_with_a_path_has_its_metadata_where_both_texts_say(open_
         assert answer.status == 200
         assert answer.json["issuer"] == "https://id.example.org/idp"
         assert answer.json["token_endpoint"] == "https://id.example.org/idp/token"
+    resource = await desk.get(f"{RESOURCE}/idp")
+    assert resource.json["resource"] == "https://id.example.org/idp"
 
 
 async def test_s074_other_host_names_change_nothing(desk: Any) -> None:

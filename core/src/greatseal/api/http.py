@@ -352,8 +352,10 @@ class Discovery(msgspec.Struct, frozen=True):
     those of one CA alone, whose directory has them.
     """
 
-    document: Literal["oauth", "openid", "federation", "acme", "jwks", "features"]
+    document: Literal["oauth", "openid", "resource", "federation", "acme", "jwks", "features"]
     """``jwks`` is the key set: ``keys``, a list, is added to those that sign tokens.
+
+    ``resource`` is the metadata of this issuer as a protected resource (RFC 9728).
 
     ``features`` is what /api/auth/info tells the pages of the management interface, true or false: ``device_flow``, ``passkey``.
     """

@@ -20,7 +20,7 @@ class Plugin:
 
     @hookimpl
     def discovery(self) -> Sequence[Discovery]:
-        return [Discovery("oauth", members), Discovery("openid", members)]
+        return [Discovery("oauth", members), Discovery("openid", members), Discovery("resource", members)]
 
 
 def members() -> Mapping[str, object]:

@@ -150,7 +150,7 @@ class Assembly:
     def _for_clients(self, host: Host) -> Sequence[Endpoint]:
         """What programs call."""
         return (
-            DiscoveryDocuments(host, self.scopes, self.signing, self.extensions),
+            DiscoveryDocuments(host, self.scopes, self.signing, self.extensions, display_name=self.pages.display_name),
             TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions),
             Introspection(
                 host,

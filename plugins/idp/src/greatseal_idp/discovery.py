@@ -1,7 +1,7 @@
-"""The metadata documents (RFC 8414, OpenID Connect Discovery s3) and the key set, as bytes that are built again when something changed."""
+"""The metadata documents (RFC 8414, RFC 9728, OpenID Connect Discovery s3) and the key set, as bytes that change with what they say."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -17,10 +17,11 @@ from greatseal_idp.extensions import PROMPTS, Extensions
 from greatseal_idp.scopes import Scopes
 from greatseal_idp.signing import Signing
 
-Document = Literal["oauth", "openid"]
+Document = Literal["oauth", "openid", "resource"]
 WELL_KNOWN: Mapping[str, Document] = {
     "/.well-known/openid-configuration": "openid",
     "/.well-known/oauth-authorization-server": "oauth",
+    "/.well-known/oauth-protected-resource": "resource",
 }
 _COMMON = (
     "issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "revocation_endpoint", "introspection_endpoint",
@@ -36,7 +37,12 @@ _OPENID = (
     "claim_types_supported", "claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
     "prompt_values_supported",
 )  # fmt: skip
-MEMBERS: Mapping[Document, Mapping[str, object]] = {"oauth": dict.fromkeys(_COMMON), "openid": dict.fromkeys(_COMMON + _OPENID)}
+_RESOURCE = ("resource", "resource_name", "authorization_servers", "jwks_uri", "scopes_supported", "bearer_methods_supported")
+MEMBERS: Mapping[Document, Mapping[str, object]] = {
+    "oauth": dict.fromkeys(_COMMON),
+    "openid": dict.fromkeys(_COMMON + _OPENID),
+    "resource": dict.fromkeys(_RESOURCE),
+}
 """The members that are this plugin's: declared, so that a start refuses a second owner, and filled in when a document is built."""
 METADATA_SECONDS = 3600
 JWKS_SECONDS = 300
@@ -66,27 +72,32 @@ class _Document(msgspec.Struct, frozen=True):
 class DiscoveryDocuments:
     """Both documents and /jwks."""
 
-    def __init__(self, host: Host, scopes: Scopes, signing: Signing, extensions: Extensions) -> None:
+    def __init__(self, host: Host, scopes: Scopes, signing: Signing, extensions: Extensions, *, display_name: str) -> None:
         self._host = host
         self._scopes = scopes
         self._signing = signing
         self._extensions = extensions
+        self._display_name = display_name
         self._built: dict[Document, _Document] = {}
         self._changes = 0
         self._signed_by = b""
         self._jwks: _Document | None = None
         host.changes.subscribe("jwks", self._forget_keys)
-        for kind in (t.SCOPE.name, "oauth", "openid"):
+        for kind in (t.SCOPE.name, *MEMBERS):
             host.changes.subscribe(kind, self._forget)
 
     def routes(self) -> list[Route]:
         """The documents under the root, and where RFC 8414 s3.1 puts them for an issuer with a path."""
-        summaries = {"openid": "OpenID provider metadata.", "oauth": "Authorization server metadata (RFC 8414)."}
+        found: Mapping[Document, tuple[str, Callable[[Call], Awaitable[Reply]]]] = {
+            "openid": ("OpenID provider metadata.", self.openid),
+            "oauth": ("Authorization server metadata (RFC 8414).", self.oauth),
+            "resource": ("What the APIs of this issuer take (RFC 9728).", self.resource),
+        }
         routes = [Route("GET", "/jwks", self.jwks, cors=True, summary="The public keys that verify tokens (RFC 7517).")]
         suffix = urlsplit(self._host.issuer).path
         for path, document in WELL_KNOWN.items():
-            handler = self.openid if document == "openid" else self.oauth
-            routes += [Route("GET", at, handler, cors=True, summary=summaries[document]) for at in dict.fromkeys((path, path + suffix))]
+            summary, handler = found[document]
+            routes += [Route("GET", at, handler, cors=True, summary=summary) for at in dict.fromkeys((path, path + suffix))]
         return routes
 
     async def openid(self, call: Call) -> Reply:
@@ -97,6 +108,10 @@ class DiscoveryDocuments:
         """GET /.well-known/oauth-authorization-server."""
         return (await self._document("oauth")).answer(call)
 
+    async def resource(self, call: Call) -> Reply:
+        """GET /.well-known/oauth-protected-resource."""
+        return (await self._document("resource")).answer(call)
+
     async def jwks(self, call: Call) -> Reply:
         """GET /jwks."""
         body = self._signing.jwks()
@@ -106,6 +121,8 @@ class DiscoveryDocuments:
 
     async def members(self, document: Document) -> dict[str, Any]:
         """The members of a document as they are now; one without a value is left out."""
+        if document == "resource":
+            return {**self._host.discovery(document), **await self._resource()}
         own = {**await self._common(), **(await self._openid() if document == "openid" else {})}
         members = {**self._host.discovery(document), **own}
         algorithms = members.get("token_endpoint_auth_signing_alg_values_supported")
@@ -166,6 +183,18 @@ class DiscoveryDocuments:
             "request_parameter_supported": "request" in self._extensions.openers,
             "request_uri_parameter_supported": False,
             "prompt_values_supported": [*PROMPTS, *self._extensions.prompts],
+        }
+
+    async def _resource(self) -> dict[str, Any]:
+        """What the issuer is as a protected resource: UserInfo, and every API with the rule Bearer (RFC 9728 s2)."""
+        issuer = self._host.issuer
+        return {
+            "resource": issuer,
+            "resource_name": self._display_name,
+            "authorization_servers": [issuer],
+            "jwks_uri": f"{issuer}/jwks",
+            "scopes_supported": list(await self._scopes.all()),
+            "bearer_methods_supported": ["header", "body"],
         }
 
     async def _claims(self) -> list[str]:

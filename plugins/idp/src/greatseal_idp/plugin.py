@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
@@ -123,7 +124,7 @@ class Plugin:
 
     @hookimpl
     def discovery(self) -> Sequence[Discovery]:
-        return [Discovery("oauth", lambda: MEMBERS["oauth"]), Discovery("openid", lambda: MEMBERS["openid"])]
+        return [Discovery(document, partial(MEMBERS.__getitem__, document)) for document in MEMBERS]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
