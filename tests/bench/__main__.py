@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 from bench.inside import hostile_rows, registry_rows, store_rows
+from bench.inventory import inventory_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
@@ -66,6 +67,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
     for name, measured in (
         ("server", server_rows),
         ("proofs", proof_rows),
+        ("inventory", inventory_rows),
         ("plugins", empty_plugin_rows),
         ("sessions", session_rows),
         ("provider", provider_rows),
