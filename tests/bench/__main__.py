@@ -20,7 +20,7 @@ from bench.postgres import MILLION, postgres_rows
 from bench.process import empty_plugin_rows, memory_rows, shipped_ca, start_row
 from bench.proofs import proof_rows
 from bench.sessions import session_rows
-from bench.status import lists_row, ocsp_rows
+from bench.status import lists_rows, ocsp_rows
 from bench.tokens import token_rows
 from bench.wrk import installed
 from rig.pebble import Pebble
@@ -59,7 +59,7 @@ def revocation_rows(folder: Path) -> Iterator[Row]:
     """Revocation lists and OCSP."""
     if installed():
         yield from ocsp_rows(folder)
-    yield lists_row(folder)
+    yield from lists_rows(folder)
 
 
 def all_rows(folder: Path) -> Iterator[Row]:
