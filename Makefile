@@ -27,8 +27,8 @@ test: $(UV)
 	@.venv/bin/pytest -n auto --maxschedchunk 2 $(ARGS)
 
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
-PARSERS := $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change acme_renewal_info ca_csr ca_ocsp caa onions dns_persist_01 \
-	eab_binding email_reply_00 onion_csr_01 tls_alpn_01))
+PARSERS := $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change acme_renewal_info acme_revocation \
+	ca_admin_certificates ca_csr ca_ocsp caa dns_01 dns_persist_01 eab_binding email_reply_00 onion_csr_01 onions tls_alpn_01))
 
 test-faults: $(UV)
 	@$(SYNC) --all-groups

@@ -47,6 +47,7 @@ SCOPE = (
     "plugins/ca/src/greatseal_ca/usages.py",
     "plugins/ca/src/greatseal_ca/trust.py",
     "plugins/ca-admin/src/greatseal_ca_admin/[!_cop]*.py",
+    "plugins/ca-admin/src/greatseal_ca_admin/certificates.py",
     "plugins/ca-admin/src/greatseal_ca_admin/operators.py",
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",

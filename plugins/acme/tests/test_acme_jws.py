@@ -1,8 +1,10 @@
 """The reader of signed requests: whatever comes, a problem or a request."""
 
 import json
+from contextlib import suppress
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,8 @@ from greatseal.api.acme import BadPublicKey, BadSignatureAlgorithm
 from greatseal.api.http import Jws
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.jose.compact import ALGORITHMS, b64url_encode
-from greatseal.jose.jwk import public_key
+from greatseal.jose.jwk import jwk_of, public_key
+from greatseal.testing.parsers import ParserContract
 from greatseal_acme.protocol.jws import check_key_member, read_jws, verify
 
 # RFC 8037 A.2 and RFC 7515 A.3
@@ -34,10 +37,51 @@ def envelope(header: object, payload: bytes = b"{}", signature: bytes = b"\1" * 
     return json.dumps({"protected": protected, "payload": b64url_encode(payload), "signature": b64url_encode(signature)}).encode()
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused_or_read(body):
-    with pytest.raises(Problem):
-        read_jws(body)
+KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))
+PROTECTED = {"alg": "EdDSA", "jwk": jwk_of(KEY.public_key()), "nonce": "AAAA", "url": "http://localhost/acme/new-account"}
+
+
+class TestAnyRequest(ParserContract):
+    """The body of a request as it comes."""
+
+    valid = (envelope(PROTECTED),)
+    refusals = Problem
+    costly = tuple(
+        (body,)
+        for body in (
+            b"[" * 65_536,
+            b'{"protected":' * 5000,
+            envelope({"alg": "EdDSA", **{f"{number}": 0 for number in range(4000)}}),
+            envelope({"alg": "EdDSA", "x": "\\u0000" * 7000}),
+            envelope({"alg": "A" * 48_000}),
+        )
+    )
+
+    def read(self, *parts: bytes) -> None:
+        assert read_jws(parts[0]).alg in ALGORITHMS
+
+
+class TestAnySignedHeader(ParserContract):
+    """What the holder of a key signed: the protected header and the payload; its signature is right."""
+
+    valid = (json.dumps(PROTECTED).encode(), b"{}")
+    refusals = Problem
+    costly = (
+        (json.dumps({**PROTECTED, "jwk": {"kty": "RSA", "e": "AQAB", "n": "_" * 44_000}}).encode(), b"{}"),
+        (json.dumps({**PROTECTED, "jwk": {"kty": "RSA", "e": "_" * 22_000, "n": "_" * 22_000}}).encode(), b"{}"),
+        (json.dumps({**PROTECTED, "jwk": {"kty": "AKP", "alg": "ML-DSA-87", "pub": "_" * 44_000}}).encode(), b"{}"),
+    )
+
+    def read(self, *parts: bytes) -> None:
+        """The key that verifies is the one that signed."""
+        protected, payload = map(b64url_encode, parts)
+        signature = b64url_encode(KEY.sign(f"{protected}.{payload}".encode()))
+        jws = read_jws(json.dumps({"protected": protected, "payload": payload, "signature": signature}).encode())
+        check_key_member(jws.header, Jws("jwk"))
+        with suppress(ValueError):  # told as badPublicKey
+            key = public_key(jws.header["jwk"])
+            verify(jws, key)
+            assert key == KEY.public_key()
 
 
 @given(HEADERS | JSON, st.binary(max_size=50))

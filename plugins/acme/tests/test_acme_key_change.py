@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from greatseal.api.problems import Problem
 from greatseal.jose.compact import b64url_encode
 from greatseal.jose.jwk import jwk_of, thumbprint_of
+from greatseal.testing.parsers import ParserContract
 from greatseal_acme.key_change import new_key
 
 URL, ACCOUNT = "http://localhost/acme/key-change", "http://localhost/acme/account/1"
@@ -38,26 +39,44 @@ def caller(payload: bytes) -> Any:
     return SimpleNamespace(payload=payload, view=SimpleNamespace(url=ACCOUNT, thumbprint=thumbprint_of(OLD.public_key())))
 
 
-def inner(header: object, asked: object) -> bytes:
-    protected, payload = (b64url_encode(json.dumps(part).encode()) for part in (header, asked))
+def signed(*parts: bytes) -> bytes:
+    protected, payload = map(b64url_encode, parts)
     signature = b64url_encode(NEW.sign(f"{protected}.{payload}".encode()))
     return json.dumps({"protected": protected, "payload": payload, "signature": signature}).encode()
 
 
 def asked_with(header: dict[str, Any], members: dict[str, Any]) -> bytes:
     whole = {"alg": "EdDSA", "jwk": jwk_of(NEW.public_key()), "url": URL, **header}
-    return inner(whole, {"account": ACCOUNT, "oldKey": jwk_of(OLD.public_key()), **members})
+    asked = {"account": ACCOUNT, "oldKey": jwk_of(OLD.public_key()), **members}
+    return signed(*(json.dumps(part).encode() for part in (whole, asked)))
 
 
 def test_a_key_that_signs_and_names_the_old_one_is_the_new_key():
     assert new_key(caller(asked_with({}, {})), URL) == NEW.public_key()
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused(payload):
-    with pytest.raises(Problem) as refused:
-        new_key(caller(payload), URL)
-    assert 400 <= refused.value.status < 500
+class TestAnyInnerJws(ParserContract):
+    """The payload of the outer JWS as it comes."""
+
+    valid = (asked_with({}, {}),)
+    refusals = Problem
+    costly = ((b"[" * 48_000,), (asked_with({"jwk": {"kty": "RSA", "e": "AQAB", "n": "_" * 22_000}}, {}),))
+
+    def read(self, *parts: bytes) -> None:
+        assert new_key(caller(parts[0]), URL) == NEW.public_key()
+
+
+class TestAnySignedInnerJws(ParserContract):
+    """What the new key signed: the protected header and the payload."""
+
+    valid = (
+        json.dumps({"alg": "EdDSA", "jwk": jwk_of(NEW.public_key()), "url": URL}).encode(),
+        json.dumps({"account": ACCOUNT, "oldKey": jwk_of(OLD.public_key())}).encode(),
+    )
+    refusals = Problem
+
+    def read(self, *parts: bytes) -> None:
+        assert new_key(caller(signed(*parts)), URL) == NEW.public_key()
 
 
 @given(HEADERS, MEMBERS)

@@ -1,7 +1,5 @@
 """Names of certificates and windows of renewal (RFC 9773), without a service."""
 
-from contextlib import suppress
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from greatseal.api.issuance import Certificate
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
+from greatseal.testing.parsers import ParserContract
 from greatseal_acme.protocol.objects import moment_text
 from greatseal_acme.renewal_info import CertificateName, name_of, window_of
 
@@ -53,9 +52,14 @@ def test_what_is_written_is_read(key_identifier, number):
     assert CertificateName.read(str(name)) == name
 
 
-@given(st.text(max_size=80))
-def test_any_text_is_a_name_or_a_reason(text):
-    with suppress(BadRequest):
+class TestAnyName(ParserContract):
+    valid = (EXAMPLE.encode(),)
+    refusals = BadRequest
+    costly = ((b"A" * 60_000,), (b"AAAA." * 12_000,), (b"." * 60_000,))
+
+    def read(self, *parts: bytes) -> None:
+        """A name has one spelling."""
+        text = parts[0].decode(errors="backslashreplace")
         assert str(CertificateName.read(text)) == text
 
 

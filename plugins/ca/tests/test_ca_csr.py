@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import warnings
+from functools import cache
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -11,11 +12,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, mldsa, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID, ObjectIdentifier
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greatseal.api.acme import BadCsr, Identifier
 from greatseal.der import bit_string, children, element, sequence
+from greatseal.testing.parsers import ParserContract
 from greatseal_ca import csr
 from greatseal_ca.csr import MAX_CSR_BYTES, match
 from greatseal_ca.identifiers import BUILT_IN, is_hostname
@@ -356,11 +358,73 @@ def run(*words: object) -> None:
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
 
-@settings(max_examples=1_000, deadline=None)
-@given(st.binary(max_size=400))
-def test_s139_noise_is_refused(noise):
-    with pytest.raises(BadCsr):
-        read_csr(noise)
+@cache
+def plain(*names: str) -> bytes:
+    """By an Ed25519 key."""
+    named = x509.SubjectAlternativeName(list(map(x509.DNSName, names)))
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][-13:])])
+    builder = x509.CertificateSigningRequestBuilder(subject).add_extension(named, critical=False)
+    builder = builder.add_extension(x509.TLSFeature([x509.TLSFeatureType.status_request]), critical=False)
+    return builder.sign(ACCEPTED_RAW_KEYS[0], None).public_bytes(Encoding.DER)
+
+
+def signed(body: bytes) -> bytes:
+    """What the holder of a key would send, whatever its body is."""
+    return sequence(body + bytes.fromhex("300506032b6570") + bit_string(ACCEPTED_RAW_KEYS[0].sign(body)))
+
+
+def with_subject(attribute: bytes, times: int) -> bytes:
+    version, _, *rest = children(children(plain("a.example.com"))[0])
+    return signed(sequence(version + sequence(element(0x31, attribute) * times) + b"".join(rest)))
+
+
+def with_attributes(attributes: bytes) -> bytes:
+    version, subject, key, _ = children(children(plain("a.example.com"))[0])
+    return signed(sequence(version + subject + key + element(0xA0, attributes)))
+
+
+def asking(extension: bytes, times: int) -> bytes:
+    return with_attributes(sequence(bytes.fromhex("06092a864886f70d01090e") + element(0x31, sequence(extension * times))))
+
+
+class TestAnyRequest(ParserContract):
+    """S139: the request as it comes."""
+
+    valid = (plain("a.example.com", "*.b.example.com"),)
+    refusals = BadCsr
+    costly = tuple(
+        (der,)
+        for der in (
+            bytes(MAX_CSR_BYTES),
+            b"\x30\x80" * (MAX_CSR_BYTES // 2),
+            b"\x30\x82\xff\x00" * (MAX_CSR_BYTES // 4),
+            nested(4000),
+            plain(*(f"{number:x}.a" for number in range(7000))),
+            plain(*["a.example.com"] * 4200),
+            plain(*["a." * 120 + "a"] * 260),
+            with_subject(sequence(bytes.fromhex("0603550403") + element(0x0C, b"a")), 5400),
+            with_attributes(sequence(bytes.fromhex("06032a0304") + element(0x31, b"")) * 7000),
+            asking(sequence(bytes.fromhex("06032a0304") + element(0x04, b"")), 7000),
+            asking(sequence(bytes.fromhex("0603551d12") + element(0x04, sequence(b""))), 5000),
+        )
+    )
+
+    def read(self, *parts: bytes) -> None:
+        request = read_csr(parts[0])
+        assert request.spki in parts[0]
+        assert request.names
+
+
+class TestAnySignedBody(ParserContract):
+    """S139: what the holder of a key signed."""
+
+    valid = (children(plain("a.example.com", "*.b.example.com"))[0],)
+    refusals = BadCsr
+
+    def read(self, *parts: bytes) -> None:
+        request = read_csr(signed(parts[0]))
+        assert request.public_key == ACCEPTED_RAW_KEYS[0].public_key()
+        match(request, sorted(request.names))
 
 
 # ---- S140: characters

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import random
-import time
 from base64 import b64encode
 from urllib.parse import quote
 
@@ -14,20 +12,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 from sqlalchemy import select
 
 from greatseal import der
 from greatseal.api.problems import Internal, Unavailable
 from greatseal.testing import FakeClock
+from greatseal.testing.parsers import ParserContract
 from greatseal_ca import ocsp as wire
 from greatseal_ca import tables
 
 GOOD, GONE, UNKNOWN = ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED, ocsp.OCSPCertStatus.UNKNOWN
 KIND = {"Content-Type": "application/ocsp-request"}
-ALL = bool(os.environ.get("GREATSEAL_ALL_FAULTS"))
 
 
 def responder(desk):
@@ -315,38 +311,16 @@ def template() -> bytes:
     return with_extensions(der.sequence(der.sequence(der.sequence(der.sequence(id)))), nonce)
 
 
-def check(data: bytes) -> None:
-    began = time.thread_time()
-    try:
-        asked = wire.parse(data)
-    except wire.Malformed:
-        pass
-    else:
+class TestAnyRequest(ParserContract):
+    valid = (template(),)
+    refusals = wire.Malformed
+    costly = (
+        *((b"\x30\x82\x1f\x00" * depth,) for depth in (50, 2000)),
+        (several(*[template()] * 32),),
+        (bytes(wire.MAX_BYTES),),
+    )
+
+    def read(self, *parts: bytes) -> None:
+        asked = wire.parse(parts[0])
         assert asked.certificates
-        assert all(one.der in data for one in asked.certificates)
-    assert time.thread_time() - began < 0.05
-
-
-def test_seeded_mutations_of_a_request_are_read_or_malformed():
-    chosen, whole = random.Random(6960), template()
-    for _ in range(3000):
-        data = bytearray(whole)
-        for _ in range(chosen.randint(1, 4)):
-            at = chosen.randrange(len(data))
-            match chosen.randrange(4):
-                case 0:
-                    data[at] = chosen.randrange(256)
-                case 1:
-                    del data[at : at + chosen.randint(1, 8)]
-                    data = data or bytearray(b"\0")
-                case 2:
-                    data[at:at] = bytes(chosen.randrange(256) for _ in range(chosen.randint(1, 8)))
-                case _:
-                    data[at:at] = whole[chosen.randrange(len(whole)) :]
-        check(bytes(data))
-
-
-@settings(max_examples=10_000 if ALL else 200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.one_of(st.binary(max_size=9000), st.integers(0, 200).map(lambda depth: b"\x30\x82\x1f\x00" * depth)))
-def test_any_bytes_are_a_request_or_malformed(data: bytes):
-    check(data)
+        assert all(one.der in parts[0] for one in asked.certificates)

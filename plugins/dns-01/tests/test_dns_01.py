@@ -1,9 +1,12 @@
 """The lines of the interface document on dns-01."""
 
+import asyncio
+
 import pytest
 
 from greatseal.api.acme import VALID, Attempt, Identifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse
+from greatseal.testing.parsers import ParserContract
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.validators import attempt_for
 from greatseal_dns_01.dns_01 import Dns01, digest
@@ -52,6 +55,20 @@ async def test_s127_ca_221_another_value_is_an_incorrect_response(value: str) ->
     assert raised.value.detail.startswith(f"TXT {NAME} at the test's resolver: ")
     assert shown in raised.value.detail
     assert raised.value.detail.endswith(f'; expected "{RIGHT}"')
+
+
+class TestAnyValue(ParserContract):
+    """Two records, as the resolver hands them over."""
+
+    valid = (RIGHT.encode(), b"v=spf1 -all")
+    refusals = IncorrectResponse
+    costly = ((b" " * 60_000, b"\xff" * 60_000), (b"\x1b" * 60_000, RIGHT.encode() * 1400))
+
+    def read(self, *parts: bytes) -> None:
+        """The digest proves it, and nothing else does."""
+        values = [part.decode(errors="backslashreplace") for part in parts]
+        asyncio.run(Dns01(zone(*values)).validate(challenge()))
+        assert any(RIGHT in value for value in values)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import NoReturn, cast
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greatseal.api.acme import WAIT, AccountView, Identifier, Unauthorized
@@ -19,6 +19,7 @@ from greatseal.api.problems import RateLimited, Unavailable, Unreachable
 from greatseal.api.store import Tx
 from greatseal.host import Host, ScriptResult
 from greatseal.jose.compact import b64url_encode
+from greatseal.testing.parsers import ParserContract
 from greatseal.testing.validators import TOKEN, ResponseValidatorContract, attempt_for
 from greatseal_email_reply_00.email_reply_00 import EmailReply00
 from greatseal_email_reply_00.mail import MAILS, MAILS_SECONDS, Mail, Post
@@ -31,6 +32,7 @@ NOBODY = cast("Host", None)
 SETTINGS = EmailChallenge(from_address="acme@ca.example", send_script=Path("/bin/true"))
 MAIL = Mail(token_part1="AAECAwQFBgcICQoLDA0ODxAREhM", message_id="<0b0f0b0e-0000-8000-8000-000000000001@ca.example>", send_on="post")
 KEY_AUTHORIZATION = "AAECAwQFBgcICQoLDA0ODxAREhMICEiIyQlJicoKSorLC0uLzAxMjM.kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+RESPONSE = "6e28V1tI6MQR9ApNtlBGz93kVkfmHp01KxBEn3Z2K2E"
 ADDRESS = "someone@a.example"
 
 
@@ -87,7 +89,7 @@ def block(text: str) -> str:
 
 
 def test_ca_256_the_vector_of_a_response() -> None:
-    assert wrong_with(reply(block("6e28V1tI6MQR9ApNtlBGz93kVkfmHp01KxBEn3Z2K2E")), ADDRESS, KEY_AUTHORIZATION) == ""
+    assert wrong_with(reply(block(RESPONSE)), ADDRESS, KEY_AUTHORIZATION) == ""
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_ca_254_ca_255_a_response_as_mail_programs_wrap_it(text: str) -> None:
     ],
 )
 def test_s121_ca_252_ca_253_who_sent_it(changes: dict[str, str], wrong: str) -> None:
-    right = block("6e28V1tI6MQR9ApNtlBGz93kVkfmHp01KxBEn3Z2K2E")
+    right = block(RESPONSE)
     address = "someone@k.example" if "\u212a" in changes.get("domain", "") else ADDRESS
     sender = changes.get("sender", address)
 
@@ -126,14 +128,39 @@ def test_s121_ca_252_ca_253_who_sent_it(changes: dict[str, str], wrong: str) -> 
     assert found.isprintable()
 
 
-@given(st.text(max_size=600) | st.text(alphabet="AZaz09-_=+/ \n\x00é", max_size=600), st.text(max_size=80))
-@example("=" * 5, "")
-@example("\x1b[31m" * 20, "\u202e@a.example")
-def test_s121_a_strangers_text_is_refused_in_words_that_can_be_shown(text: str, sender: str) -> None:
-    for body in (text, BEGIN + text + END, text + END + BEGIN, BEGIN + text):
-        for said in (wrong_with(reply(body), ADDRESS, KEY_AUTHORIZATION), wrong_with(reply(body, sender), ADDRESS, KEY_AUTHORIZATION)):
-            assert said.isprintable()
-            assert 0 < len(said) < 1000
+class TestAnyReply(ParserContract):
+    """S121: the sender, what stands before the block, in it and behind it."""
+
+    valid = (ADDRESS.encode(), b"Dear CA,\r\n", RESPONSE.encode(), b"> quoted")
+    refusals = ()
+    costly = tuple(
+        (ADDRESS.encode(), before, inside, b"")
+        for before, inside in (
+            (BEGIN.encode() * 2000, b"A"),
+            (b"", b"A" * 60_000),
+            (b"", b"\x1b[31m" * 12_000),
+            (b"-" * 60_000, b" " * 500),
+        )
+    )
+
+    def read(self, *parts: bytes) -> None:
+        """The digest proves, and nothing else does; what is told of the rest can be shown."""
+        sender, before, inside, behind = (part.decode(errors="backslashreplace") for part in parts)
+        said = wrong_with(reply(f"{before}{BEGIN}\n{inside}\n{END}{behind}", sender), ADDRESS, KEY_AUTHORIZATION)
+        assert len(said) < 1000
+        assert said.isprintable()
+        assert said or "".join(inside.split()).rstrip("=") == RESPONSE
+
+
+class TestAnyBody(ParserContract):
+    """S121: the body of a mail, markers and all."""
+
+    valid = (block(RESPONSE).encode(),)
+    refusals = ValueError
+    costly = ((b"\x1b[31m" * 12_000,), (BEGIN.encode() * 2000,), ((BEGIN + END).encode() * 1000,))
+
+    def read(self, *parts: bytes) -> None:
+        response_in(parts[0].decode(errors="backslashreplace"))
 
 
 @given(st.binary(max_size=300))

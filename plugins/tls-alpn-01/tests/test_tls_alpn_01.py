@@ -14,12 +14,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from greatseal.api.acme import VALID, Attempt, Identifier
 from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.net import TorAccess
+from greatseal.testing.parsers import ParserContract
 from greatseal.testing.resolver import FakeResolver
 from greatseal.testing.tor import FakeTor
 from greatseal.testing.validators import ChallengeValidatorContract, attempt_for
@@ -298,25 +297,21 @@ def test_the_good_one_is_good() -> None:
     check(GOOD, NAME, DIGEST)
 
 
-@given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.binary(max_size=3), st.integers(0, 3)), min_size=1, max_size=4))
-@example([(0, b"", 3)])
-@example([(len(GOOD) - 1, b"", 0)])
-def test_s131_a_mutated_certificate_proves_what_it_says_or_is_refused(changes: list[tuple[int, bytes, int]]) -> None:
-    changed = GOOD
-    for at, new, cut in changes:
-        changed = changed[:at] + new + changed[at + cut :]
-    try:
-        check(changed, NAME, DIGEST)
-    except ValueError:
-        return
-    assert VALUE in changed
-    assert b"a.example" in changed.lower()
+class TestAnyCertificate(ParserContract):
+    """S131."""
 
+    valid = (GOOD,)
+    refusals = ValueError
+    costly = tuple(
+        (one.public_bytes(Encoding.DER),)
+        for one in (certificate(*["a.example"] * 1300), certificate(*["127.0.0.1"] * 2000), certificate("a.example", more=15_000))
+    )
 
-@given(st.binary(max_size=300))
-def test_s131_noise_is_refused(noise: bytes) -> None:
-    with pytest.raises(ValueError, match=r"^that cannot be read$"):
-        check(noise, NAME, DIGEST)
+    def read(self, *parts: bytes) -> None:
+        """It proves what it says, or it is refused."""
+        check(parts[0], NAME, DIGEST)
+        assert VALUE in parts[0]
+        assert b"a.example" in parts[0].lower()
 
 
 def test_wildcards_are_never_proven() -> None:

@@ -29,8 +29,16 @@ REASONS = {
 }
 """What a subscriber may say (RFC 5280 s5.3.1). That a privilege was withdrawn, the CA says itself; nothing is on hold here."""
 
-_UNREADABLE = (ValueError, OverflowError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
-"""What the library raises for bytes that are no certificate, an extension that is there twice, and a serial below 0."""
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    OverflowError,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for no certificate, extensions that cannot be read or are there twice, and a serial below 0."""
 HOLDS = (
     select(t.authorization.c.id)
     .where(
