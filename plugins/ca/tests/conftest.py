@@ -295,6 +295,39 @@ class Pkilint:
             found += _findings(results, errors=True)
         return found
 
+    @staticmethod
+    def crl(der: bytes) -> list[str]:
+        """Of the PKIX linter of lists, and what the CA/Browser Forum says of their times and reasons."""
+        from pkilint import loader, pkix
+        from pkilint.cabf import cabf_crl
+        from pkilint.pkix import crl, extension, name
+
+        kind = crl.CertificateRevocationListType.CRL
+        validator = crl.create_pkix_crl_validator_container(
+            [pkix.create_attribute_decoder(name.ATTRIBUTE_TYPE_MAPPINGS), pkix.create_extension_decoder(extension.EXTENSION_MAPPINGS)],
+            [
+                crl.create_issuer_validator_container([]),
+                crl.create_validity_validator_container([cabf_crl.create_validity_period_validator(kind)]),
+                crl.create_extensions_validator_container([]),
+                cabf_crl.CabfCrlReasonCodeAllowlistValidator(kind),
+            ],
+        )
+        return _findings(validator.validate(loader.load_crl(der, "crl").root), errors=False)
+
+    @staticmethod
+    def ocsp(der: bytes) -> list[str]:
+        """Of the PKIX linter of answers."""
+        from pkilint import loader, pkix
+        from pkilint.pkix import extension, name, ocsp
+
+        decoders = [
+            ocsp.create_response_decoder(),
+            pkix.create_attribute_decoder(name.ATTRIBUTE_TYPE_MAPPINGS),
+            pkix.create_extension_decoder(extension.EXTENSION_MAPPINGS),
+        ]
+        validator = ocsp.create_pkix_ocsp_response_validator_container(decoders, [])
+        return _findings(validator.validate(loader.load_ocsp_response(der, "answer").root), errors=False)
+
 
 def _loaded(der: bytes):
     from pkilint import loader

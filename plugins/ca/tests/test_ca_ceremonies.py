@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 
 import aiohttp
@@ -17,9 +18,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509 import ocsp
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from greatseal.api.acme import Identifier
 from greatseal.api.issuance import IssuanceRequest
@@ -110,17 +111,19 @@ class Elsewhere:
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Offline Root")])
         self.root = self.sign(self.name, self.key.public_key(), None)
 
-    def sign(self, subject, public_key, path_length, *, days: int = 365, ca: bool = True) -> x509.Certificate:
+    def sign(self, subject, public_key, path_length, *, days: int = 365, ca: bool = True, more=()) -> x509.Certificate:
         now = datetime.now(UTC).replace(microsecond=0) - timedelta(days=2)
         usage = x509.KeyUsage(False, False, False, False, False, ca, ca, False, False)
-        return (
+        builder = (
             x509.CertificateBuilder(self.name, subject, public_key, x509.random_serial_number(), now, now + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=ca, path_length=path_length), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-            .sign(self.key, hashes.SHA384())
         )
+        for value in more:
+            builder = builder.add_extension(value, critical=False)
+        return builder.sign(self.key, hashes.SHA384())
 
     def answer(self, csr: str, **more) -> x509.Certificate:
         request = x509.load_pem_x509_csr(csr.encode())
@@ -187,6 +190,16 @@ async def test_an_answer_that_is_no_chain_for_the_request_is_refused(tmp_path, m
     csr = await place.run("renew", "--csr")
 
     await place.run("import", given=answer(Elsewhere(), csr), wrong=words)
+    assert await place.run("export", "--csr") == csr
+
+
+async def test_an_answer_that_constrains_what_a_profile_certifies_is_refused(tmp_path, make_csr):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", make_csr)
+    elsewhere = Elsewhere()
+    csr = await place.run("renew", "--csr", "--ca", "default")
+    answer = pem(elsewhere.answer(csr, more=[x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING])]), elsewhere.root)
+
+    await place.run("import", given=answer, wrong="[ca] default: ")
     assert await place.run("export", "--csr") == csr
 
 
@@ -302,13 +315,39 @@ async def test_a_renewal_that_was_killed_is_finished_by_the_next(place, point):
         assert await rows(service, select(tables.request)) == []
 
 
+async def test_a_command_that_another_one_stands_in_the_way_of_says_what_to_do(place):
+    elsewhere = Elsewhere()
+    await place.run("renew", "--csr", "--same-key", wrong="it has no key here; leave --same-key out")
+    async with place.serve():
+        pass
+    csr = await place.run("renew", "--csr")
+    await place.run("renew", wrong="waits for a certificate from elsewhere; import it, or give it up with --discard")
+    await place.run("renew", "--discard")
+    await killed(place, "ca.ceremony.reserved", "renew")
+    await place.run("renew", "--csr", wrong="for its own root was interrupted; finish it with: greatseal ca renew")
+    await place.run("import", given=pem(elsewhere.answer(csr), elsewhere.root), wrong="no request waits for a certificate")
+    await place.run("renew")
+    csr = await place.run("renew", "--csr")
+    await place.run("import", given=pem(elsewhere.answer(csr), elsewhere.root))
+
+    await place.run("renew", wrong="its root is elsewhere; make a request for it with: greatseal ca renew --csr")
+    assert "generation 3" in await place.run("show")
+
+
+async def test_a_root_whose_first_issuing_certificate_was_not_made_yet_renews_nothing(place):
+    async with place.serve() as service:
+        await service.kernel.store.write(lambda tx: tx.run(delete(tables.authority).where(tables.authority.c.role == "issuing")))
+
+    await place.run("renew", wrong="it has no certificate yet; the first start makes root and issuing certificate")
+
+
 # ---- Status of what both keys signed
 
 
 async def fetch(service: Service, path: str, body: bytes | None = None) -> bytes:
-    kind = {"Content-Type": "application/ocsp-request"}
+    kind, url = {"Content-Type": "application/ocsp-request"}, f"http://{service.addresses['main']}{path}"
     async with aiohttp.ClientSession() as session:
-        asked = session.get(service.url + path) if body is None else session.post(service.url + path, data=body, headers=kind)
+        asked = session.get(url) if body is None else session.post(url, data=body, headers=kind)
         async with asked as reply:
             assert reply.status == 200, path
             return await reply.read()
@@ -380,6 +419,32 @@ async def test_the_root_tells_of_an_issuing_certificate_that_it_took_back(place)
         found = await host_blocked(service, first)
     assert found.reason == "keyCompromise"
     await place.run("revoke", "41", "--issued-as", "root", wrong="CA default has no certificate of this serial")
+
+
+@pytest.mark.parametrize("key_type", ["ec:P-256", "ml-dsa-44"])
+async def test_pkilint_finds_nothing_in_lists_and_answers_of_a_second_generation_and_of_its_root(tmp_path, make_csr, pkilint, key_type):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", make_csr, server=PUBLIC, ca={"key_type": key_type})
+    async with place.serve() as service:
+        leaves = [await place.issue(service)]
+    await place.run("renew")
+    serial = f"{loaded(leaves[0])[1].serial_number:x}"
+    await place.run("revoke", serial, "--issued-as", "root", "--reason", "cessationOfOperation")
+
+    async with place.serve() as service:
+        leaves.append(await place.issue(service))
+        issuance = service.kernel.service(ISSUANCE)
+        revoked = [await service.kernel.store.write(partial(issuance.revoke, by="alice"), one.id, 4) for one in leaves]
+        await issuance.publish(revoked)
+        for path in ("/ca/root.crl", "/ca/crl", "/ca/crl/2"):
+            listed = await fetch(service, path)
+            assert len(x509.load_der_x509_crl(listed)) == 1
+            assert pkilint.crl(listed) == [], path
+        for one in leaves:
+            leaf, issuing, *_ = loaded(one)
+            asked = ocsp.OCSPRequestBuilder().add_certificate(leaf, issuing, hashes.SHA256()).build().public_bytes(Encoding.DER)
+            answer = await fetch(service, "/ca/ocsp", asked)
+            assert ocsp.load_der_ocsp_response(answer).certificate_status is ocsp.OCSPCertStatus.REVOKED
+            assert pkilint.ocsp(answer) == []
 
 
 def host_blocked(service: Service, certificate: x509.Certificate):

@@ -1,6 +1,7 @@
 """Revocation: reasons, keys that come with it, and the lists and answers that tell of it (RFC 5280 s5, RFC 6960)."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from cryptography import x509
@@ -11,6 +12,7 @@ from sqlalchemy import select
 from greatseal import der
 from greatseal.api.acme import BadCsr
 from greatseal.api.problems import BadRequest, Conflict, Internal
+from greatseal.db.tables import insert_new
 from greatseal.testing import FakeClock
 from greatseal_ca import tables
 from greatseal_ca.lists import _verify
@@ -76,6 +78,36 @@ async def test_a_second_revocation_can_only_say_that_the_key_is_compromised(desk
     assert (second.reason, second.revoked_at) == (1, first.revoked_at)
     assert told(await revocation_list(desk)) == {serial(certificate): x509.ReasonFlags.key_compromise}
     assert (await desk.ask(certificate)).revocation_reason is x509.ReasonFlags.key_compromise
+
+
+@pytest.mark.parametrize("first", [None, 4])
+async def test_a_key_that_turns_out_compromised_is_told_of_its_certificate_alone(desk, first):
+    certificate, other = await desk.certify("a.example.com"), await desk.certify("b.example.com")
+    for one in (certificate, other):
+        await desk.revoke(one, first)
+    shard = (await desk.rows(select(tables.certificate.c.crl_shard).where(tables.certificate.c.id == certificate.id)))[0].crl_shard
+    same = {"ca_id": "default", "shard": 0, "serial": certificate.serial.hex(), "revoked_at": 1, "reason": 4, "not_after": 2**62}
+    await desk.db.write(lambda tx: tx.run(insert_new(tables.revocation), **same))  # a certificate by the root may have the serial too
+    of_others = (
+        select(tables.crl.c.shard, tables.crl.c.revision).where(tables.crl.c.shard != shard),
+        select(tables.revocation).where(tables.revocation.c.shard != shard),
+    )
+    before = [await desk.rows(one) for one in of_others]
+    await desk.revoke(certificate, 1)
+
+    flag = x509.ReasonFlags.superseded if first else None
+    assert told(await revocation_list(desk)) == {serial(certificate): x509.ReasonFlags.key_compromise, serial(other): flag}
+    assert [await desk.rows(one) for one in of_others] == before
+    assert [len(one) for one in before] == [1, 1]
+
+
+async def test_what_was_not_issued_is_not_revoked(desk):
+    prepared = await desk.db.write(desk.issuance.reserve, await desk.compose("a.example.com"))
+
+    for reason in (None, 1):
+        with pytest.raises(Conflict, match="the certificate is signing"):
+            await desk.db.write(partial(desk.issuance.revoke, by="alice"), prepared.id, reason)
+    assert (await desk.issuance.certificate(prepared.id)).status == "signing"
 
 
 async def test_a_compromised_key_is_blocked_at_once_and_never_certified_again_even_when_it_is_unblocked(desk):
