@@ -297,6 +297,12 @@ def test_the_good_one_is_good() -> None:
     check(GOOD, NAME, DIGEST)
 
 
+@pytest.mark.parametrize("noise", [b"", b"\x30\x80", GOOD[:-1], GOOD + b"\0"])
+def test_s131_noise_is_refused(noise: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^that cannot be read$"):
+        check(noise, NAME, DIGEST)
+
+
 class TestAnyCertificate(ParserContract):
     """S131."""
 
