@@ -4,9 +4,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec.structs import replace
+from sqlalchemy import delete, select
 
 from greatseal.api.issuance import IssuanceRequest, Profile
-from greatseal.api.problems import BadRequest, StartProblem, Unavailable
+from greatseal.api.problems import BadRequest, Conflict, StartProblem, Unavailable
+from greatseal_ca import tables
 from greatseal_ca.authority import find_root
 from greatseal_ca.requests import request_of_ca
 from greatseal_ca.root import ROOT, RootIssuer
@@ -81,3 +83,11 @@ async def test_without_its_root_nothing_is_signed_and_what_is_left_cannot_be_kno
 async def test_a_ca_that_is_not_here_has_no_ceremonies(desk):
     with pytest.raises(StartProblem, match="there is no CA 'four' that signs itself; there is default"):
         await desk.parts.ceremonies.discard("four")
+
+
+async def test_a_ca_whose_root_is_not_here_cross_signs_nothing(desk, brought):
+    await desk.db.write(lambda tx: tx.run(delete(tables.authority).where(tables.authority.c.role == "root")))
+
+    with pytest.raises(Conflict, match="the root of this CA is not here"):
+        await desk.parts.ceremonies.cross("default", brought.root.public_bytes(Encoding.DER), days=30, path_length=0, by="ann")
+    assert await desk.rows(select(tables.subordinate)) == []
