@@ -54,6 +54,7 @@ SCOPE = (
     "plugins/ca-admin/src/greatseal_ca_admin/operators.py",
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
+    "plugins/device-flow/src/**/*.py",
     "plugins/dpop/src/**/*.py",
     "plugins/eab/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from architecture.stand_ins import END, Strikes, Written, host, proven
+from architecture.stand_ins import END, Strikes, host, proven
 from architecture.typing import (
     client_methods,
     endpoints,
@@ -35,8 +35,7 @@ from greatseal.api.identity import (
 )
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
 from greatseal.api.services import CLIENTS, DIRECTORIES, LOGIN, TOKENS
-from greatseal.api.store import Refused
-from greatseal.api.tokens import AccessToken, BearerCaller, ExpiredToken, GrantQuestion, InvalidGrant, SubjectToken
+from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, InvalidGrant, SubjectToken
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import parse_compact, sign_compact
 from greatseal.testing import FakeClock
@@ -194,30 +193,6 @@ async def test_fapi() -> None:
     with pytest.raises(InvalidGrant):
         profile.grant(None, None, terms, granting)
     assert profile.grant(None, None, terms, msgspec.structs.replace(granting, cnf={"jkt": "k"})) == terms
-
-
-async def test_device_flow() -> None:
-    client, store = proven().client, Written()
-    flow = endpoints.DeviceFlow(host({CLIENTS: FakeClients(client, secrets={"c1": "s"}), TOKENS: FakeTokens()}, db=store))
-
-    begun = await flow.start(FakeCall("POST", content=b"client_id=c1&client_secret=s&scope=email+admin"))
-    assert msgspec.json.decode(begun.body) == {"device_code": "device_n1_x", "interval": 5}
-    assert store.calls[0][1][1:] == ("c1", "email")
-
-    grant: Any = grants.DeviceCode(host())
-    grant.POLL = grant.CONSUME = None
-    poll = await grant.prepare(proven(b"device_code=device_n1_x"))
-    row = {"expires_at": 9, "too_soon": False, "sub": "ann", "scopes": "email", "auth_time": 0, "amr": "pwd", "acr": None}
-
-    def redeemed(now: int, status: str) -> Any:
-        tx: Any = SimpleNamespace(now=now, one=lambda *_, **__: SimpleNamespace(**row, status=status), count=lambda *_, **__: 1)
-        return grant.redeem(tx, poll)
-
-    assert isinstance(redeemed(1, "pending"), Refused)
-    assert redeemed(1, "approved").scopes == ("email",)
-    with pytest.raises(Exception) as refused:
-        redeemed(9, "approved")
-    assert isinstance(refused.value.problem, ExpiredToken)  # type: ignore[attr-defined]
 
 
 async def test_registration() -> None:

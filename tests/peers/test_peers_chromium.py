@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
+from aiohttp import ClientSession, web
 from rig.browser import CHROMIUM, Browser, Page
 from sqlalchemy import select
 
@@ -75,7 +75,7 @@ async def app() -> AsyncIterator[App]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
     add(tmp_path / "users.toml", "ada", PASSWORD, display_name="Ada Example", groups=("administrators",))
-    async with serve(document(tmp_path, ["idp", "users-file"], users={"file": str(tmp_path / "users.toml")})) as service:
+    async with serve(document(tmp_path, ["idp", "users-file", "device-flow"], users={"file": str(tmp_path / "users.toml")})) as service:
         yield service
 
 
@@ -152,6 +152,34 @@ async def test_text_is_readable_and_nothing_is_wider_than_a_phone(service: Servi
 
     assert await page.run("document.documentElement.scrollWidth") <= 320
     assert await page.run(CONTRAST) == []
+    assert page.complaints == []
+    await page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+async def test_a_device_is_connected_on_a_phone(service: Service, browser: Browser, dark: bool) -> None:
+    host: Any = service.host("idp")
+    grant = "urn:ietf:params:oauth:grant-type:device_code"
+    body = {"client_name": "The TV", "scopes": ["openid"], "grant_types": [grant], "token_endpoint_auth_method": "none"}
+    client = (await host._plugin.assembly(host).clients.register_body(body, open=False, by="test")).client
+    page = await browser.page(width=320, height=640, dark=dark)
+    async with ClientSession() as device:
+        async with device.post(f"{service.url}/device_authorization", data={"client_id": client.client_id, "scope": "openid"}) as answer:
+            asked = await answer.json()
+        await page.goto(asked["verification_uri"], to=f"{service.url}/ui/auth/login")
+        await sign_in(page, f"{service.url}/device")
+        await page.focused("user_code")
+        for typed in ("BBBB-BBBB", asked["user_code"].lower()):
+            await page.fill("#user_code", typed)
+            await page.click("#continue", to=f"{service.url}/device")
+            assert await page.run("document.documentElement.scrollWidth") <= 320
+            assert await page.run(CONTRAST) == []
+        assert await page.run("document.querySelector('#code').textContent") == asked["user_code"]
+        await page.click("#approve", to=f"{service.url}/device")
+        assert "The device is connected" in await page.text()
+        poll = {"client_id": client.client_id, "grant_type": grant, "device_code": asked["device_code"]}
+        async with device.post(f"{service.url}/token", data=poll) as answer:
+            assert answer.status == 200
     assert page.complaints == []
     await page.close()
 

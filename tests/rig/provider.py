@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import requests
+import trustme
 from rig.forms import forms_of
 from rig.server import Server
 
@@ -17,8 +18,9 @@ ADMINISTRATOR, USER, PASSWORD = "admin", "ada", "correct horse battery"
 CALLBACK, LOGGED_OUT = "https://rp.example/callback", "https://rp.example/"
 CONFIGURATION = """\
 [server]
-base_url = "http://localhost:{port}"
+base_url = "{base_url}"
 listen = "127.0.0.1:{port}"
+{settings}
 
 [plugins]
 sets = ["idp"]
@@ -33,6 +35,9 @@ key_file = "{folder}/cluster.key"
 [oauth]
 allow_private_logout_hosts = true
 
+[tokens]
+device_interval = 1
+
 [users]
 file = "{folder}/users.toml"
 
@@ -44,15 +49,19 @@ groups = ["administrators"]
 
 
 class Provider(Server):
-    """``greatseal serve`` with the identity provider, an administrator and :data:`USER`."""
+    """``greatseal serve`` with the identity provider, an administrator and :data:`USER`; with an ``authority`` it serves https."""
 
-    def __init__(self, folder: Path, *, database: str | None = None) -> None:
-        super().__init__(folder, [])
-        database = database or f"sqlite:///{folder}/greatseal.db"
-        self.configuration.write_text(CONFIGURATION.format(folder=folder, port=self.port, database=database))
+    def __init__(self, folder: Path, *, database: str | None = None, authority: trustme.CA | None = None) -> None:
+        super().__init__(folder, [], database=database, authority=authority)
+        files = {} if authority is None else {"tls_cert_file": f"{folder}/tls.pem", "tls_key_file": f"{folder}/tls.key"}
+        settings = "\n".join(f'{key} = "{file}"' for key, file in files.items())
+        self.configuration.write_text(
+            CONFIGURATION.format(folder=folder, port=self.port, base_url=self.base_url, database=self.database, settings=settings)
+        )
         add(folder / "users.toml", ADMINISTRATOR, PASSWORD, groups=("administrators",))
         add(folder / "users.toml", USER, PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("staff",))
-        self._admin = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        handlers = [] if self.context is None else [urllib.request.HTTPSHandler(context=self.context)]
+        self._admin = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()), *handlers)
 
     @property
     def issuer(self) -> str:
@@ -109,5 +118,6 @@ class Person:
 
 FILLED_IN: dict[str, dict[str, str]] = {
     "consent-form": {"decision": "approve"},
+    "confirm-form": {"decision": "approve"},
     "logout-form": {"confirm": "yes"},
 }

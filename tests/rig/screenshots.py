@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import aiohttp
 from rig.browser import Browser, Page, chromium
 
 from greatseal.api.directory import AccountState
@@ -17,6 +18,7 @@ from greatseal.testing.service import document, serve
 from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 LOOK = {"display_name": "Example Organisation"}
 SIZES = {"wide": (960, 600), "narrow": (390, 700)}
 
@@ -39,7 +41,7 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
         "groups": ["administrators"],
     }
     sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "webui": LOOK}
-    async with serve(document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file"], **sections)) as service:
+    async with serve(document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow"], **sections)) as service:
         plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
         registered = await plugin.assembly(service.host("idp")).clients.register_body(
             {
@@ -52,8 +54,19 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
             open=False,
             by="screenshots",
         )
+        device = await plugin.assembly(service.host("idp")).clients.register_body(
+            {
+                "client_name": "Living room TV",
+                "scopes": ["openid", "profile", "offline_access"],
+                "grant_types": [DEVICE_CODE, "refresh_token"],
+                "token_endpoint_auth_method": "none",
+            },
+            open=False,
+            by="screenshots",
+        )
         async for page, kind in _kinds(browser):
             await _walk(page, service.url, registered.client.client_id, folder, kind)
+            await _device(page, service.url, device.client.client_id, folder, kind)
 
 
 async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:
@@ -129,6 +142,31 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
     await picture("logged-out")
     await page.goto(asked.replace("%2Faccount", "%2Felsewhere"))
     await picture("error")
+    if page.complaints:
+        raise AssertionError(page.complaints)
+
+
+async def _device(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
+    """The pages where a device is connected."""
+
+    async def picture(name: str) -> None:
+        await page.picture(folder / f"device-{name}-{kind}.png", whole=True)
+
+    form = {"client_id": client_id, "scope": "openid profile offline_access"}
+    async with aiohttp.ClientSession() as http, http.post(f"{url}/device_authorization", data=form) as answer:
+        asked = await answer.json()
+    await page.goto(asked["verification_uri_complete"], to=f"{url}/ui/auth/login")
+    await page.fill("#username", "ada")
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=f"{url}/device")
+    await picture("confirm")
+    await page.click("#approve", to=f"{url}/device")
+    await picture("done")
+    await page.goto(asked["verification_uri"])
+    await picture("enter")
+    await page.fill("#user_code", "bcdf ghjk")
+    await page.click("#continue", to=f"{url}/device")
+    await picture("enter-error")
     if page.complaints:
         raise AssertionError(page.complaints)
 

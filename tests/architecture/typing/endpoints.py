@@ -1,98 +1,21 @@
-"""Endpoints of other plugins: a device flow that proves a client, a registration, login options, a lookup behind a token.
+"""Endpoints of other plugins: a registration, login options, a lookup behind a token.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import hmac
 from collections.abc import Sequence
-from hashlib import sha256
 
 import msgspec
-from sqlalchemy import Executable
 
 from greatseal.api.clients import Client, Registration
 from greatseal.api.declarations import Secret
-from greatseal.api.http import Call, Handler, Reply, Route, Session
-from greatseal.api.identity import LoginContext, LoginOption, LoginOptions, SessionCaller
-from greatseal.api.problems import Conflict, NotFound, Unauthenticated
-from greatseal.api.services import CLIENTS, DIRECTORIES, LOGIN, TOKENS
-from greatseal.api.store import Refuse, Tx
-from greatseal.api.tokens import BearerCaller, GrantQuestion, InvalidScope
+from greatseal.api.http import Call, Reply
+from greatseal.api.identity import LoginContext, LoginOption, LoginOptions
+from greatseal.api.problems import NotFound, Unauthenticated
+from greatseal.api.services import CLIENTS, DIRECTORIES, LOGIN
+from greatseal.api.tokens import BearerCaller
 from greatseal.host import Host
-
-
-class Decision(msgspec.Struct, frozen=True):
-    user_code: str
-    approve: bool
-
-
-class Pending(msgspec.Struct, frozen=True):
-    client_id: str
-    scopes: frozenset[str]
-
-
-class DeviceFlow:
-    """RFC 8628: the device's request, and the person's decision."""
-
-    requires = (CLIENTS, TOKENS)
-
-    INSERT: Executable
-    PENDING: Executable
-    DECIDE: Executable
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-
-    def routes(self) -> Sequence[Route]:
-        return [
-            Route(
-                "POST",
-                "/device_authorization",
-                self.start,
-                style="oauth",
-                auth=Handler("the client proves itself by any of its methods"),
-                content_types=("application/x-www-form-urlencoded",),
-                summary="Start a device flow",
-            ),
-            Route("POST", "/api/auth/device", self.decide, auth=Session(), summary="Approve or deny a device"),
-        ]
-
-    async def start(self, call: Call) -> Reply:
-        request = await self.host.service(CLIENTS).authenticate(call)
-        scopes = frozenset(request.form.get("scope", "").split()).intersection(request.client.scopes)
-        if not scopes:
-            raise InvalidScope("none of the scopes is allowed for the client")
-        code = self.host.handles.mint("device")
-        await self.host.db.write(self.insert, sha256(code.encode()).digest(), request.client.client_id, " ".join(sorted(scopes)))
-        return Reply.json({"device_code": code, "interval": 5}).with_headers(("Cache-Control", "no-store"), *request.match.headers)
-
-    async def decide(self, call: Call) -> Reply:
-        person, decision = call.caller_as(SessionCaller).session, await call.body(Decision)
-        pending = await self.host.db.read(self.pending, decision.user_code)
-        question = GrantQuestion(
-            phase="authorize",
-            subject=person.subject,
-            client=await self.host.service(CLIENTS).get(pending.client_id),
-            scopes=pending.scopes,
-            remote=call.remote,
-            amr=person.amr,
-        )
-        scopes = await self.host.service(TOKENS).permitted(question)
-        await self.host.db.write(self.record, decision, person.subject, " ".join(sorted(scopes)))
-        return Reply.json({"status": "approved" if decision.approve else "denied"})
-
-    def pending(self, tx: Tx, user_code: str) -> Pending:
-        row = tx.one(self.PENDING, user_code=user_code, now=tx.now)
-        if row is None:
-            raise Refuse(NotFound("no device waits with this code"))
-        return Pending(row.client_id, frozenset(row.scopes.split()))
-
-    def insert(self, tx: Tx, digest: bytes, client_id: str, scopes: str) -> None:
-        tx.run(self.INSERT, digest=digest, client_id=client_id, scopes=scopes, now=tx.now)
-
-    def record(self, tx: Tx, decision: Decision, subject: str, scopes: str) -> None:
-        if not tx.count(self.DECIDE, user_code=decision.user_code, approve=decision.approve, sub=subject, scopes=scopes, now=tx.now):
-            raise Refuse(Conflict("the request was decided already"))
 
 
 class NewClient(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Four grants: a code that is used once, a device code that is polled, an exchange that consumes nothing, another issuer's assertion.
+"""Three grants: a code that is used once, an exchange that consumes nothing, another issuer's assertion.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -17,13 +17,10 @@ from greatseal.api.services import DIRECTORIES, TOKENS
 from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import (
     Authentication,
-    AuthorizationPending,
-    ExpiredToken,
     Grant,
     Granted,
     IdTokenOrder,
     InvalidGrant,
-    SlowDown,
     SubjectToken,
 )
 from greatseal.host import Host, Strikes
@@ -88,53 +85,6 @@ class AuthorizationCode(Grant[CodeRequest]):
             self.host.service(TOKENS).revoke_origin(tx, prepared.digest)
             tx.audit(AuditEvent(event_type="code_replay", service="idp", outcome="failure", client_id=prepared.client_id))
         return Refused(InvalidGrant("the code is unknown, expired or used"))
-
-
-class Poll(msgspec.Struct, frozen=True, kw_only=True):
-    digest: bytes
-    client_id: str
-
-
-class DeviceCode(Grant[Poll]):
-    """RFC 8628 s3.4: every poll is a write, refusals too; the approved one consumes."""
-
-    grant_type = "urn:ietf:params:oauth:grant-type:device_code"
-    handle = ("device_code", "dc")
-
-    POLL: Executable
-    CONSUME: Executable
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-
-    async def prepare(self, request: ProvenRequest) -> Poll:
-        code = request.form.get("device_code", "")
-        node = self.host.handles.node_of(code, "device")
-        if node is None:
-            raise InvalidGrant("the device code is unknown")
-        return Poll(digest=sha256(code.encode()).digest(), client_id=request.client.client_id)
-
-    def redeem(self, tx: Tx, prepared: Poll) -> Granted | Refused:
-        row = tx.one(self.POLL, digest=prepared.digest, client_id=prepared.client_id, now=tx.now)
-        if row is None:
-            raise Refuse(InvalidGrant("the device code is unknown"))
-        if row.expires_at <= tx.now:
-            raise Refuse(ExpiredToken("the device code has expired"))
-        if row.too_soon:
-            return Refused(SlowDown("the interval grew by 5 seconds"))
-        if row.status == "pending":
-            return Refused(AuthorizationPending("nobody has decided yet"))
-        if row.status == "denied":
-            return Refused(AccessDenied("the person denied the request"))
-        if not tx.count(self.CONSUME, digest=prepared.digest, now=tx.now):
-            raise Refuse(InvalidGrant("the device code was used"))
-        return Granted(
-            subject=row.sub,
-            client_id=prepared.client_id,
-            scopes=tuple(row.scopes.split()),
-            authentication=Authentication(auth_time=row.auth_time, amr=tuple(row.amr.split()), acr=row.acr),
-            may_refresh=True,
-        )
 
 
 class Nothing(msgspec.Struct, frozen=True):

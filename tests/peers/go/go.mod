@@ -6,6 +6,7 @@ require (
 	github.com/go-acme/lego/v5 v5.4.1
 	github.com/mholt/acmez/v3 v3.1.7
 	golang.org/x/crypto v0.57.0
+	golang.org/x/oauth2 v0.37.0
 )
 
 require (

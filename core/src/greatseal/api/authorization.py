@@ -13,7 +13,12 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from greatseal.api.clients import Client, ProvenRequest, Registration
+from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
+from greatseal.api.identity import SessionView
+from greatseal.api.problems import BadRequest, Unauthenticated
+from greatseal.api.store import Tx
+from greatseal.api.tokens import Granted
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -196,8 +201,28 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     more: Mapping[str, Any] = {}
 
 
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked to allow, as of now.
+
+    ``authorization`` has the scopes that may be granted now; ``scopes`` says of each, the implied ones too, what it is, ``shown`` what
+    extensions show beside them. ``keys`` is what is remembered of that.
+    """
+
+    client: Client
+    authorization: Authorization
+    scopes: tuple[ScopeDefinition, ...]
+    shown: tuple[Shown, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
 class Authorizations(Protocol):
-    """Requests for authorization at endpoints of other plugins (service AUTHORIZATIONS)."""
+    """Requests for authorization at endpoints of other plugins (service AUTHORIZATIONS).
+
+    One request, in order: :meth:`read` when the client asks, :meth:`propose` when it is known who decides, :meth:`allow` in the transaction
+    of the approval; then at the token endpoint :meth:`allowed` in ``Grant.prepare`` and :meth:`redeem` in ``Grant.redeem``. An approval
+    hangs on no session: the person may sign out of the browser before the client asks for its tokens. It ends with the consent, which the
+    person finds on the account page, and with the client.
+    """
 
     async def read(self, request: ProvenRequest, at: Place) -> Authorization:
         """The request in the form: nothing given twice, opened, asked of every extension, its scopes cut to client and registry.
@@ -207,3 +232,38 @@ class Authorizations(Protocol):
 
     async def shown(self, authorization: Authorization, subject: str) -> Sequence[Shown]:
         """What the person must be shown beside the scopes."""
+
+    async def propose(self, authorization: Authorization, session: SessionView, *, since: int, remote: str) -> Proposal:
+        """What the person of a session is to be asked; ``since`` is when the client asked, microseconds.
+
+        Raises LoginRequired when the person must sign in first, again or in another way, UnmetAuthenticationRequirements when a sign-in
+        after ``since`` did not reach what is needed, NotFound when the client is gone, InvalidScope, AccessDenied, Unavailable.
+        """
+
+    def allow(self, tx: Tx, proposal: Proposal, session: SessionView, *, origin: bytes, until: int) -> None:
+        """The person allowed it: may be redeemed ``until`` then (microseconds) under ``origin``, a digest that nobody else can have.
+
+        The consent is remembered, with its audit event. Raises Refuse when the session has ended or the client is gone.
+        """
+
+    async def allowed(self, request: ProvenRequest, origin: bytes) -> Granted:
+        """What the client gets for an approval now: the scopes that exist, that it has and that nothing refuses; a family if it may.
+
+        Raises InvalidGrant for one that is unknown, another client's, used, over, or of an account that may not sign in; InvalidScope,
+        AccessDenied, Unavailable.
+        """
+
+    def redeem(self, tx: Tx, granted: Granted) -> None:
+        """Use up the approval behind what :meth:`allowed` gave, once. Raises Refuse with InvalidGrant when that is impossible by now."""
+
+
+class LoginRequired(Unauthenticated):
+    """Nobody is signed in, or not the person or not as recently or as strongly as is needed (OpenID Connect Core s3.1.2.6)."""
+
+    error = "login_required"
+
+
+class UnmetAuthenticationRequirements(BadRequest):
+    """No way to sign in gives an acr that is needed (OpenID Connect unmet_authentication_requirements)."""
+
+    error = "unmet_authentication_requirements"

@@ -67,6 +67,9 @@ class Pages(Protocol):
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
         """A redirect to a path of the issuer's."""
 
+    def sign_in(self, return_to: str) -> Reply:
+        """A redirect to the page where people sign in, and from there to ``return_to``, a path of the issuer's with its query."""
+
     def form_token(self, call: Call) -> tuple[str, Headers]:
         """The token of forms in the browser of the call, for a form that is no template, and the headers that make it good there."""
 

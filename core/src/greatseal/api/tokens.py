@@ -327,3 +327,9 @@ class ExpiredToken(BadRequest):
     """The device code is too old."""
 
     error = "expired_token"
+
+
+class AuthorizationDenied(BadRequest):
+    """The person said no, at another device: an error of the token endpoint, and not of who may use it."""
+
+    error = "access_denied"

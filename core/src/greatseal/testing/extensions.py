@@ -7,12 +7,16 @@ from typing import Any, ClassVar, get_args
 import msgspec
 import pytest
 
-from greatseal.api.authorization import Ask, Authorization, Extension, Granting, Place, ResponseMode, Shown, Terms, Wish
+from greatseal.api.authorization import Ask, Authorization, Extension, Granting, Place, Proposal, ResponseMode, Shown, Terms, Wish
 from greatseal.api.clients import Client, ProvenRequest, Registration
+from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
-from greatseal.api.problems import Problem
-from greatseal.api.tokens import InvalidScope
+from greatseal.api.identity import SessionView
+from greatseal.api.problems import NotFound, Problem
+from greatseal.api.store import Refuse, Tx
+from greatseal.api.tokens import Authentication, Granted, InvalidGrant, InvalidScope
 from greatseal.testing.bindings import asks_for_nothing
+from greatseal.testing.kept import Kept
 
 __all__ = ["ExtensionContract", "FakeAuthorizations"]
 
@@ -139,11 +143,22 @@ class ExtensionContract(ABC):
 class FakeAuthorizations:
     """AUTHORIZATIONS (:class:`greatseal.api.authorization.Authorizations`) with the extensions that a test gives.
 
-    Scopes are cut to those of the client; the parameter ``claims`` is not read.
+    Scopes are cut to those of the client; the parameters ``claims`` and ``max_age`` are not read. A person is asked about the clients of
+    ``clients`` alone. ``refusal`` is what :meth:`propose` and :meth:`allowed` raise where it is set; ``proposals`` has what was allowed in
+    committed transactions and not redeemed, by origin.
     """
 
-    def __init__(self, *extensions: Extension[Any]) -> None:
+    def __init__(self, *extensions: Extension[Any], clients: Sequence[Client] = ()) -> None:
         self._extensions = sorted(extensions, key=lambda one: (one.order, one.name))
+        self._clients = {one.client_id: one for one in clients}
+        self._approvals: dict[str, _Approval] = {}
+        self._kept = Kept(self._approvals)
+        self.refusal: Problem | None = None
+
+    @property
+    def proposals(self) -> Mapping[bytes, Proposal]:
+        """What may be redeemed."""
+        return {bytes.fromhex(origin): one.proposal for origin, one in self._approvals.items() if not one.used}
 
     async def read(self, request: ProvenRequest, at: Place) -> Authorization:
         """As the contract says."""
@@ -175,3 +190,53 @@ class FakeAuthorizations:
             if one.name in authorization.more and one.kept_as is not None:
                 found += await one.shown(msgspec.convert(authorization.more[one.name], one.kept_as), subject)
         return found
+
+    async def propose(self, authorization: Authorization, session: SessionView, *, since: int, remote: str) -> Proposal:  # noqa: ARG002
+        """As the contract says; every session will do, and every scope of the client may be granted."""
+        if self.refusal is not None:
+            raise self.refusal
+        client = self._clients.get(authorization.client_id)
+        if client is None:
+            raise NotFound("the client is not registered any more")
+        return Proposal(
+            client=client,
+            authorization=authorization,
+            scopes=tuple(ScopeDefinition(scope, f"Use {scope}") for scope in authorization.scopes),
+            shown=tuple(await self.shown(authorization, session.subject)),
+        )
+
+    def allow(self, tx: Tx, proposal: Proposal, session: SessionView, *, origin: bytes, until: int) -> None:
+        """As the contract says; no session ever ends."""
+        self._kept.put(tx, origin.hex(), _Approval(proposal, session, until))
+
+    async def allowed(self, request: ProvenRequest, origin: bytes) -> Granted:
+        """As the contract says."""
+        if self.refusal is not None:
+            raise self.refusal
+        found = self._approvals.get(origin.hex())
+        if found is None or found.used or found.proposal.client.client_id != request.client.client_id:
+            raise InvalidGrant("the approval is unknown, used or another client's")
+        session, authorization = found.session, found.proposal.authorization
+        return Granted(
+            subject=session.subject,
+            client_id=authorization.client_id,
+            scopes=authorization.scopes,
+            authentication=Authentication(auth_time=session.auth_time, amr=session.amr, acr=session.acr),
+            more=authorization.more,
+            may_refresh=True,
+            origin=origin,
+        )
+
+    def redeem(self, tx: Tx, granted: Granted) -> None:
+        """As the contract says."""
+        found = None if granted.origin is None else self._kept.get(tx, granted.origin.hex())
+        if found is None or found.used or found.until <= tx.now or granted.origin is None:
+            raise Refuse(InvalidGrant("the approval is unknown, used or too old"))
+        self._kept.put(tx, granted.origin.hex(), msgspec.structs.replace(found, used=True))
+
+
+class _Approval(msgspec.Struct, frozen=True):
+    proposal: Proposal
+    session: SessionView
+    until: int
+    used: bool = False

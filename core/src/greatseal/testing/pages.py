@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
@@ -54,6 +55,10 @@ class FakePages:
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
         """As the contract says."""
         return Reply(status=status, headers=(("Location", self.prefix + path), *headers))
+
+    def sign_in(self, return_to: str) -> Reply:
+        """To ``/sign-in``."""
+        return self.see_other(f"/sign-in?return_to={quote(self.prefix + return_to, safe='')}")
 
     def form_token(self, call: Call) -> tuple[str, Headers]:  # noqa: ARG002  as above
         """The same one for everybody."""

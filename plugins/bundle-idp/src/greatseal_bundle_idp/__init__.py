@@ -1,4 +1,4 @@
 """The identity provider as one install."""
 
-features = ("idp", "resolver", "users-file", "client-auth-jwt", "dpop", "resource-indicators")
+features = ("idp", "resolver", "users-file", "client-auth-jwt", "device-flow", "dpop", "resource-indicators")
 """What `[plugins] sets = ["idp"]` enables."""

@@ -14,6 +14,7 @@ from greatseal_idp.authorize.consent import ConsentEndpoint
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.par import ParEndpoint
+from greatseal_idp.authorize.proposals import Proposals
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import WaitingRequests
@@ -111,6 +112,8 @@ class Assembly:
         self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader)
         self.responses = Responses(host.issuer, self.pages, self.reader, self.extensions)
         self.authorize = self._authorize(host)
+        self.redemption = AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings)
+        self.proposals = self._proposals(host)
 
         self.schemes = self._schemes()
         self.methods = self._methods()
@@ -133,6 +136,19 @@ class Assembly:
             negotiation=self.negotiation,
         )
 
+    def _proposals(self, host: Host) -> Proposals:
+        return Proposals(
+            host,
+            clients=self.clients,
+            scopes=self.scopes,
+            tokens=self.tokens,
+            extensions=self.extensions,
+            reader=self.reader,
+            consents=self.consents,
+            codes=self.codes,
+            redemption=self.redemption,
+        )
+
     def _schemes(self) -> Sequence[AuthScheme]:
         sessions = SessionScheme(self.sessions, self.origin)
         return sessions, PermissionScheme(sessions, self.roles), BearerScheme(self.tokens, self.proofs)
@@ -142,7 +158,7 @@ class Assembly:
 
     def _grants(self, host: Host) -> Sequence[Grant[Any]]:
         return (
-            AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings),
+            self.redemption,
             RefreshTokenGrant(host, self.families, self.tokens, self.scopes, self.claims, proofs=self.proofs),
             ClientCredentials(self.tokens, self.scopes),
         )

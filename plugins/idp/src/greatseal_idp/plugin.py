@@ -97,7 +97,7 @@ class Plugin:
     @hookimpl
     def services(self, host: Host) -> Mapping[ServiceKey[Any], Callable[[], object]]:
         return {
-            AUTHORIZATIONS: lambda: self.assembly(host).reader,
+            AUTHORIZATIONS: lambda: self.assembly(host).proposals,
             CLIENTS: lambda: self.assembly(host).clients,
             DIRECTORIES: lambda: self.assembly(host).directories,
             FAMILIES: lambda: self.assembly(host).families,

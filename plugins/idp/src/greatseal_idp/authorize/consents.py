@@ -8,9 +8,10 @@ import msgspec
 from sqlalchemy import select, tuple_
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.authorization import LoginRequired, Proposal
 from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
-from greatseal.api.problems import BadRequest, Problem, Unauthenticated
+from greatseal.api.problems import BadRequest, NotFound, Problem
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -40,12 +41,6 @@ _BEFORE = (
     .where(t.session.c.id == param("session"))
 )
 """A row when there is the session, with the consent when there is that too."""
-
-
-class LoginRequired(Unauthenticated):
-    """Nobody is signed in, or not the person or not as recently as the client wants (OpenID Connect Core s3.1.2.6)."""
-
-    error = "login_required"
 
 
 class ConsentRequired(BadRequest):
@@ -142,6 +137,17 @@ class Consents:
             raise Refuse(ConsentRequired("the consent was withdrawn"))
         return self._codes.issue(tx, order)
 
+    def allow(self, tx: Tx, proposal: Proposal, session: SessionView, *, origin: bytes, until: int) -> None:
+        """See :meth:`greatseal.api.authorization.Authorizations.allow`: a code that waits under ``origin`` for another grant."""
+        before = tx.one(_BEFORE, session=session.id, consent=consent_id(session.subject, proposal.client.client_id))
+        if before is None:
+            raise Refuse(LoginRequired("the session has ended"))
+        if self._clients.as_stored(tx, proposal.client) is None:
+            raise Refuse(NotFound("the application is not registered any more"))
+        order = _approval(proposal, session)
+        self._remember(tx, order, Details(keys=proposal.keys), None if before.client_id is None else _consent(before))
+        self._codes.keep(tx, origin, order, until=until)
+
     def _covers(self, consent: Consent | None, subject: str, scopes: Collection[str]) -> bool:
         """Whether a consent that is not over has all of the scopes."""
         if consent is None or self._endings.cover(consent.client_id, subject, consent.granted_at):
@@ -185,6 +191,23 @@ def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) ->
         nonce=request.nonce,
         claims=request.claims,
         more=request.more,
+    )
+
+
+def _approval(proposal: Proposal, session: SessionView) -> CodeOrder:
+    """It has no redirect URI, so that it is never taken for a code of /authorize, and outlives the session."""
+    authorization = proposal.authorization
+    return CodeOrder(
+        client_id=authorization.client_id,
+        redirect_uri="",
+        subject=session.subject,
+        scopes=authorization.scopes,
+        implied=authorization.implied,
+        auth_time=session.auth_time,
+        amr=session.amr,
+        acr=session.acr,
+        claims=authorization.claims,
+        more=authorization.more,
     )
 
 

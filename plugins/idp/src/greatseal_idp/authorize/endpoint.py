@@ -4,15 +4,16 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from greatseal.api.authorization import LoginRequired, UnmetAuthenticationRequirements
 from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem, RateLimited
-from greatseal.api.tokens import GrantQuestion, Tokens
+from greatseal.api.tokens import Tokens
 from greatseal.host import Host
-from greatseal_idp.authorize.consents import ConsentRequired, Consents, LoginRequired, is_implicit
-from greatseal_idp.authorize.reader import Reader
+from greatseal_idp.authorize.consents import ConsentRequired, Consents, is_implicit
+from greatseal_idp.authorize.reader import Reader, asked_of
 from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
@@ -31,12 +32,6 @@ AGAIN = frozenset({"login", "select_account"})
 """The values of prompt that ask for another sign-in."""
 MAX_LOCATION = 4000
 """A POST whose parameters are longer than this becomes a stored request, no query."""
-
-
-class UnmetAuthenticationRequirements(BadRequest):
-    """No way to sign in gives an acr that the client calls essential (OpenID Connect unmet_authentication_requirements)."""
-
-    error = "unmet_authentication_requirements"
 
 
 class AuthorizeEndpoint:
@@ -175,16 +170,7 @@ class AuthorizeEndpoint:
     async def permitted(self, call: Call, request: AuthorizationRequest, client: Client, session: SessionView) -> Asked:
         """The scopes that the client may have of this person now. Raises InvalidScope, AccessDenied, Unavailable."""
         asked = await self._reader.current_scopes(request, client)
-        question = GrantQuestion(
-            phase="authorize",
-            subject=session.subject,
-            client=client,
-            scopes=frozenset(asked.all),
-            remote=call.remote,
-            amr=session.amr,
-            auth_time=session.auth_time,
-        )
-        return asked.permitted(await self._tokens.permitted(question))
+        return asked.permitted(await self._tokens.permitted(asked_of(client, session, asked, call.remote)))
 
     async def details(self, request: AuthorizationRequest, client: Client, session: SessionView) -> Details:
         """What the person is asked about beside the scopes; nobody is asked about a client with implicit consent."""

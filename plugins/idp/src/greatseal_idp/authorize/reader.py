@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from greatseal.api.authorization import Ask, Authorization, Place, Shown
+from greatseal.api.authorization import Ask, Authorization, Place
 from greatseal.api.clients import Client, Clients, ProvenRequest
 from greatseal.api.http import Call, Parameters
+from greatseal.api.identity import SessionView
 from greatseal.api.problems import BadRequest
-from greatseal.api.tokens import InvalidScope
+from greatseal.api.tokens import GrantQuestion, InvalidScope
 from greatseal.host import Host
 from greatseal_idp.authorize.request import (
     Addressee,
@@ -17,7 +18,9 @@ from greatseal_idp.authorize.request import (
     check_registration,
     check_request,
     cut,
+    essential_acr,
     read_claims,
+    read_max_age,
     read_scopes,
     refuse_repeated,
     registered,
@@ -53,7 +56,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reader:
-    """Checks requests, alike at every place (and service ``AUTHORIZATIONS``)."""
+    """Checks requests, alike at every place."""
 
     def __init__(self, host: Host, clients: Clients, scopes: Scopes, claims: Claims, signing: Signing, *, extensions: Extensions) -> None:
         self._settings = host.settings(OAuthSettings)
@@ -110,14 +113,10 @@ class Reader:
             scopes=scopes,
             implied=implied,
             claims=claims,
-            acr=wishes.acr,
-            max_age=wishes.max_age,
+            acr=(*wishes.acr, essential) if (essential := essential_acr(claims)) else wishes.acr,
+            max_age=_lesser(read_max_age(asking.given, client), wishes.max_age),
             more=wishes.more,
         )
-
-    async def shown(self, authorization: Authorization, subject: str) -> tuple[Shown, ...]:
-        """See :meth:`greatseal.api.authorization.Authorizations.shown`."""
-        return (await self._extensions.shown(authorization.more, subject)).shown
 
     def addressee(self, parameters: Parameters, client: Client) -> Addressee:
         """Where the answer goes. Raises BadRequest, which must be shown here."""
@@ -139,9 +138,13 @@ class Reader:
     async def current_scopes(self, request: AuthorizationRequest, client: Client) -> Asked:
         """The scopes of a request that its client still has. Raises what may go to the client, when none is left of those that it named."""
         check_registration(request, client, self._settings)
+        return await self.of_client(Asked(request.scopes, request.implied), client)
+
+    async def of_client(self, asked: Asked, client: Client) -> Asked:
+        """Those that exist and that the client has. Raises InvalidScope when there are some and none is left."""
         known = await self._scopes.all()
         current = known.keys() & set(client.scopes)
-        return Asked(cut(request.scopes, current), request.implied).within(current)
+        return Asked(cut(asked.scopes, current), asked.implied).within(current)
 
     async def _opened(self, asking: Asking) -> Asking:
         if not self._extensions.openers:
@@ -158,6 +161,19 @@ class Reader:
         if claims is None or claims["aud"] != client.client_id:
             raise BadRequest("id_token_hint is no ID token that was issued here to this client")
         return str(claims["sub"])
+
+
+def asked_of(client: Client, session: SessionView, asked: Asked, remote: str) -> GrantQuestion:
+    """Whether the client may have the scopes of the person of a session."""
+    return GrantQuestion(
+        phase="authorize",
+        subject=session.subject,
+        client=client,
+        scopes=frozenset(asked.all),
+        remote=remote,
+        amr=session.amr,
+        auth_time=session.auth_time,
+    )
 
 
 def _require_scopes(scopes: tuple[str, ...], wishes: Wishes) -> None:

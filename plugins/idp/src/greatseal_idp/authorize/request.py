@@ -98,11 +98,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     @property
     def essential_acr(self) -> tuple[str, ...]:
         """The values of which the session must have one (OpenID Connect Core s5.5.1.1)."""
-        asked = self._id_token_claim("acr")
-        if asked.get("essential") is not True:
-            return ()
-        values = asked.get("values", [asked["value"]] if "value" in asked else [])
-        return tuple(str(value) for value in values) if isinstance(values, list) else ()
+        return essential_acr(self.claims)
 
     @property
     def wanted_subject(self) -> str | None:
@@ -111,8 +107,21 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
         return self.hinted or (value if isinstance(value, str) else None)
 
     def _id_token_claim(self, name: str) -> Mapping[str, Any]:
-        asked = ((self.claims or {}).get("id_token") or {}).get(name)
-        return asked if isinstance(asked, dict) else {}
+        return _id_token_claim(self.claims, name)
+
+
+def essential_acr(claims: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The values of which the session must have one, by the ``claims`` parameter (OpenID Connect Core s5.5.1.1)."""
+    asked = _id_token_claim(claims, "acr")
+    if asked.get("essential") is not True:
+        return ()
+    values = asked.get("values", [asked["value"]] if "value" in asked else [])
+    return tuple(str(value) for value in values) if isinstance(values, list) else ()
+
+
+def _id_token_claim(claims: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+    asked = ((claims or {}).get("id_token") or {}).get(name)
+    return asked if isinstance(asked, dict) else {}
 
 
 def refuse_repeated(parameters: Parameters, repeatable: Container[str] = ()) -> None:
@@ -162,7 +171,7 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, extensi
         code_challenge=_challenge(parameters),
         nonce=nonce,
         prompt=_prompt(parameters.get("prompt", ""), {*PROMPTS, *extensions.prompts}),
-        max_age=_max_age(parameters.get("max_age"), client),
+        max_age=read_max_age(parameters, client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
         claims=read_claims(parameters),
         pushed=pushed,
@@ -247,7 +256,9 @@ def _prompt(prompt: str, offered: Collection[str]) -> tuple[str, ...]:
     return asked
 
 
-def _max_age(max_age: str | None, client: Client) -> int | None:
+def read_max_age(parameters: Parameters, client: Client) -> int | None:
+    """Seconds that the sign-in may be ago, None for any number. Raises BadRequest."""
+    max_age = parameters.get("max_age")
     if max_age is None:
         default = client.more.get("default_max_age")
         return default if isinstance(default, int) and default >= 0 else None

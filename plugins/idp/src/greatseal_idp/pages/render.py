@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
@@ -104,6 +104,9 @@ class Pages:
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
         return Reply(status=status, headers=(*PROTECTED, NOTHING_POLICY, ("Location", self.prefix + path), *headers))
+
+    def sign_in(self, return_to: str) -> Reply:
+        return self.see_other(f"{SIGN_IN}?return_to={quote(self.prefix + return_to, safe='')}")
 
     def form_token(self, call: Call) -> tuple[str, Headers]:
         return self._forms.token(call)

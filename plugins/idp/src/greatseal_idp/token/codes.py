@@ -67,9 +67,14 @@ class Codes:
     def issue(self, tx: Tx, order: CodeOrder) -> str:
         """A new code for ``order``."""
         code = self._host.handles.mint(KIND)
+        self.keep(tx, digest_of(code), order, until=tx.now + self._ttl)
+        return code
+
+    def keep(self, tx: Tx, digest: bytes, order: CodeOrder, *, until: int) -> None:
+        """Store ``order`` under a digest, ``until`` a moment in microseconds."""
         tx.run(
             _NEW,
-            digest=digest_of(code),
+            digest=digest,
             client_id=order.client_id,
             redirect_uri=order.redirect_uri,
             code_challenge=order.code_challenge,
@@ -84,10 +89,9 @@ class Codes:
             amr=_json(order.amr),
             acr=order.acr,
             created_at=tx.now,
-            expires_at=tx.now + self._ttl,
+            expires_at=until,
             used_at=None,
         )
-        return code
 
     def find(self, tx: Tx, digest: bytes) -> CodeRecord | None:
         """The code of that digest, used or not."""

@@ -86,7 +86,11 @@ class AuthorizationCode(Grant[CodeRequest]):
             raise problem
         if record.used:
             return asked  # the transaction decides what a replay takes back
-        allowed = await self._permitted(request, record)
+        return await self.filled(request, record, asked)
+
+    async def filled(self, request: ProvenRequest, record: CodeRecord, asked: CodeRequest) -> CodeRequest:
+        """A redemption with what may be granted now."""
+        allowed, client = await self._permitted(request, record), request.client
         named = await self._claims.named(names_in(record.claims, "userinfo"), allowed.all) if record.claims else ()
         return msgspec.structs.replace(
             asked,
@@ -109,7 +113,7 @@ class AuthorizationCode(Grant[CodeRequest]):
         if record.session_id is not None and not note_client(tx, record.session_id, record.client_id):
             raise Refuse(InvalidGrant("the session has ended"))
         tx.after_commit(partial(faults.point, "idp.code.redeemed"))
-        return _granted(record, prepared)
+        return granted(record, prepared)
 
     async def _permitted(self, request: ProvenRequest, record: CodeRecord) -> Asked:
         """The scopes of the code that the client still has and that nothing refuses now."""
@@ -135,7 +139,8 @@ class AuthorizationCode(Grant[CodeRequest]):
         return Refused(InvalidGrant(UNKNOWN))
 
 
-def _granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
+def granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
+    """What a code gives."""
     openid = "openid" in prepared.scopes
     ordered = (record.claims or {}).get("id_token") or {}
     return Granted(

@@ -1,0 +1,100 @@
+"""Requests for authorization at endpoints of other plugins (service ``AUTHORIZATIONS``)."""
+
+import msgspec
+
+from greatseal.api.authorization import (
+    Authorization,
+    LoginRequired,
+    Place,
+    Proposal,
+    Shown,
+    UnmetAuthenticationRequirements,
+)
+from greatseal.api.clients import Clients, ProvenRequest
+from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.identity import SessionView
+from greatseal.api.moments import SECOND
+from greatseal.api.problems import NotFound
+from greatseal.api.store import Refuse, Tx
+from greatseal.api.tokens import Granted, InvalidGrant, Tokens
+from greatseal.host import Host
+from greatseal_idp.authorize.consents import Consents
+from greatseal_idp.authorize.reader import Reader, asked_of
+from greatseal_idp.extensions import Extensions
+from greatseal_idp.scopes import Asked, Scopes
+from greatseal_idp.token.codes import Codes
+from greatseal_idp.token.grants.authorization_code import AuthorizationCode, CodeRequest, granted
+
+OVER = "what was approved is unknown, expired, used or taken back"
+
+
+class Proposals:
+    """Each method as :class:`greatseal.api.authorization.Authorizations` says. An approval is a code that another grant redeems."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        clients: Clients,
+        scopes: Scopes,
+        tokens: Tokens,
+        extensions: Extensions,
+        reader: Reader,
+        consents: Consents,
+        codes: Codes,
+        redemption: AuthorizationCode,
+    ) -> None:
+        self._host = host
+        self._clients = clients
+        self._scopes = scopes
+        self._tokens = tokens
+        self._extensions = extensions
+        self._reader = reader
+        self._codes = codes
+        self._redemption = redemption
+        self.allow = consents.allow
+
+    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
+        return await self._reader.read(request, at)
+
+    async def shown(self, authorization: Authorization, subject: str) -> tuple[Shown, ...]:
+        return (await self._extensions.shown(authorization.more, subject)).shown
+
+    async def propose(self, authorization: Authorization, session: SessionView, *, since: int, remote: str) -> Proposal:
+        client = await self._clients.get(authorization.client_id)
+        if client is None:
+            raise NotFound("the application is not registered any more")
+        _require_fit(authorization, session, since, self._host.clock.now())
+        asked = await self._reader.of_client(Asked(authorization.scopes, authorization.implied), client)
+        asked = asked.permitted(await self._tokens.permitted(asked_of(client, session, asked, remote)))
+        details = await self._extensions.shown(authorization.more, session.subject)
+        known = await self._scopes.all()
+        return Proposal(
+            client=client,
+            authorization=msgspec.structs.replace(authorization, scopes=asked.scopes, implied=asked.implied),
+            scopes=tuple(ScopeDefinition(name, known[name].description, known[name].claims) for name in asked.all if name in known),
+            shown=details.shown,
+            keys=details.keys,
+        )
+
+    async def allowed(self, request: ProvenRequest, origin: bytes) -> Granted:
+        record = await self._host.db.read(self._codes.find, origin)
+        if record is None or record.used or record.client_id != request.client.client_id:
+            raise InvalidGrant(OVER)
+        asked = CodeRequest(digest=origin, client_id=record.client_id, redirect_uri=record.redirect_uri, code_verifier=None)
+        return granted(record, await self._redemption.filled(request, record, asked))
+
+    def redeem(self, tx: Tx, granted: Granted) -> None:
+        if granted.origin is None or self._codes.consume(tx, granted.origin) is None:
+            raise Refuse(InvalidGrant(OVER))
+
+
+def _require_fit(authorization: Authorization, session: SessionView, since: int, now: int) -> None:
+    """Raises LoginRequired, and UnmetAuthenticationRequirements where another sign-in would not help: there was one for this request."""
+    fresh = since <= session.signed_in_at <= now
+    if not fresh and authorization.max_age is not None and not 0 <= now - session.signed_in_at <= authorization.max_age * SECOND:
+        raise LoginRequired("the last sign-in is too long ago")
+    if not all(session.acr in wanted for wanted in authorization.acr):
+        if fresh:
+            raise UnmetAuthenticationRequirements("the sign-in does not reach an acr that the client or what it asks for needs")
+        raise LoginRequired("the person must sign in in another way")
