@@ -1,8 +1,8 @@
 """What may happen once happens once, whoever races and whatever the wall clock is set to meanwhile.
 
-One code, one rotation, one pushed request, one consent and one assertion are each used by two and by fifty at once; of the answers one is
-a success, and every other use is noticed with its consequences. Half of the rounds run on a clock that is set ahead and back by 90
-seconds all the time.
+One code, one rotation, one pushed request, one consent, one assertion and one device code are each used by two and by fifty at once; of the
+answers one is a success, and every other use is noticed with its consequences. Half of the rounds run on a clock that is set ahead and
+back by 90 seconds all the time.
 
 ``make test`` runs 40 rounds of each on each database, mostly of two; ``make test-faults`` 2,000 of two and 2,000 of fifty
 (GREATSEAL_RACE_ROUNDS changes that).
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from faults.test_kills import ALL
 from security.idp_desk import Desk, open_desk
+from security.idp_device import Device, device_of
 from security.idp_places import P256, TOO_OFTEN, Place, assertion_of, present
 
 from greatseal.clock import SystemClock
@@ -66,12 +67,13 @@ class Swaying(SystemClock):
 class Races:
     """The rounds: each makes something that may be used once, has it used by ``many`` at once, and looks at what came of it."""
 
-    def __init__(self, desk: Desk, ann: str, asking: dict[str, Any], place: Place) -> None:
+    def __init__(self, desk: Desk, ann: str, asking: dict[str, Any], place: Place, tv: Device) -> None:
         self.desk = desk
         self.ann = ann
         self.asking = asking
         self.place = place
-        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion"), 0)
+        self.tv = tv
+        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device"), 0)
 
     async def play(self, kind: str, many: int) -> None:
         self.played[kind] += 1
@@ -126,6 +128,15 @@ class Races:
         assert won.json["access_token"]
         assert (await present(self.desk, token)).status in {401, TOO_OFTEN}
 
+    async def device(self, many: int) -> None:
+        """RFC 8628 s3.5: one poll gets tokens, and they stay good: asking twice is no attack."""
+        await self.tv.begin()
+        assert (await self.tv.decide(self.ann)).status == 200
+
+        won = one_of(await at_once(many, self.tv.poll), lambda lost: lost.outcome == GRANT)
+
+        assert (await self.desk.userinfo(won.json["access_token"])).status == 200
+
 
 async def at_once(many: int, ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
     """The answers. Where others kept the database busy for too long nothing was done, and it is asked again."""
@@ -150,9 +161,9 @@ def one_of(answers: list[Answer], is_lost: Callable[[Answer], bool]) -> Answer:
 async def races(folder: Path, database: str, clock: Swaying, **tokens: int) -> AsyncIterator[Races]:
     """A service for all rounds."""
     sections = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
-    async with open_desk(folder, "client-auth-jwt", "resolver", clock=clock, **sections) as desk:
+    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", clock=clock, **sections) as desk:
         asking = await desk.registered(consent="explicit")
-        yield Races(desk, await desk.cookie("ann"), asking, await assertion_of(desk, "ES256", P256))
+        yield Races(desk, await desk.cookie("ann"), asking, await assertion_of(desk, "ES256", P256), await device_of(desk))
 
 
 async def compete(folder: Path, database: str, rounds: dict[int, int]) -> str:
@@ -185,7 +196,8 @@ async def check_events(races: Races) -> None:
     assert number["refresh_replay"] == races.played["refresh"]
     assert number["refresh_family_revoked"] == races.played["code"]
     assert number["code_replay"] >= races.played["code"]
-    assert number["consent_granted"] == races.played["consent"]
+    assert number["consent_granted"] == races.played["consent"] + races.played["device"]
+    assert number["device_approved"] == races.played["device"]
 
 
 @pytest.mark.timeout(300)
