@@ -56,6 +56,7 @@ SCOPE = (
     "plugins/dns-*/src/**/*.py",
     "plugins/device-flow/src/**/*.py",
     "plugins/dpop/src/**/*.py",
+    "plugins/registration/src/**/*.py",
     "plugins/eab/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",

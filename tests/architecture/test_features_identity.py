@@ -34,14 +34,14 @@ from greatseal.api.identity import (
     PasswordAndCode,
 )
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
-from greatseal.api.services import CLIENTS, DIRECTORIES, LOGIN, TOKENS
+from greatseal.api.services import DIRECTORIES, LOGIN, TOKENS
 from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, InvalidGrant, SubjectToken
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import parse_compact, sign_compact
 from greatseal.testing import FakeClock
 from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
-from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract, FakeClients
+from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract, FakeAuthorizations
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
@@ -193,29 +193,6 @@ async def test_fapi() -> None:
     with pytest.raises(InvalidGrant):
         profile.grant(None, None, terms, granting)
     assert profile.grant(None, None, terms, msgspec.structs.replace(granting, cnf={"jkt": "k"})) == terms
-
-
-async def test_registration() -> None:
-    clients = FakeClients()
-    endpoint = endpoints.OpenRegistration(host({CLIENTS: clients, LOGIN: FakeLogin()}), Secret("letmein"), "EXAMPLE")
-    body = msgspec.json.encode({"client_name": "App", "redirect_uris": ["https://a.example/cb"]})
-
-    made = await endpoint.register(FakeCall("POST", content=body, headers=[("Authorization", "Bearer letmein")]))
-    assert made.status == 201
-    assert msgspec.json.decode(made.body)["client_id"] in clients.clients
-    with pytest.raises(Exception, match="token is not good"):
-        await endpoint.register(FakeCall("POST", content=body))
-
-
-class TestMetadataDocuments(ClientResolverContract):
-    client_id = "https://app.example/client"
-    unknown = ("https://app.example/another", "http://app.example/client")
-
-    def resolver(self) -> Any:
-        async def fetch(url: str) -> Any:
-            return {"client_id": self.client_id, "redirect_uris": ["https://app.example/cb"]} if url == self.client_id else None
-
-        return identities.MetadataDocuments(fetch)
 
 
 async def test_ciba() -> None:

@@ -61,6 +61,7 @@ LEAVE = {
     "idp_revoked": "greatseal_idp.token.revoked:_FORGET",
     "idp_notification": "greatseal_idp.sessions.backchannel:DONE",
     "idp_place": "greatseal_idp.sessions.places:_OLD",
+    "registration_client": "greatseal_registration.usage:_UNUSED",
 }
 """The statement by which the rows of a table leave, or are found for it."""
 SMALL = {"core_blocked_key", "core_cluster_key", "core_envelope_key", "core_key", "idp_ending"}

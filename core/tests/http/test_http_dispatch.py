@@ -517,3 +517,21 @@ async def test_the_log_tells_no_client_that_only_a_stranger_names(serve, proxies
     (line,) = [line for line in served.log if line["event"] == "request"]
     assert line["peer"] == "127.0.0.1"
     assert "client" not in line
+
+
+async def test_a_route_for_other_credentials_stands_beside_that_of_its_path(serve):
+    async def told(call):
+        return Reply.json({"by": call.headers["Authorization"], **call.path})
+
+    guarded = Route("GET", "/things/{id}", echo_path, auth=Permission("a:read"))
+    beside = Route("GET", "/things/{id}", told, style="oauth", credentials="bearer")
+    client = await (await serve([beside, guarded], {Permission: Guard()})).client()
+
+    async def ask(method="GET", **headers):
+        return await client.ask(method, "/things/7", headers=headers)
+
+    assert (await ask(Authorization="bEaRer x")).json == {"by": "bEaRer x", "id": "7"}
+    assert (await ask("HEAD", Authorization="Bearer x")).status == 200
+    assert (await ask(**{"X-Caller": "alice"})).json == {"id": "7"}
+    assert [(await ask(Authorization=sent)).status for sent in ("Basic x", "Bearers x", "")] == [401] * 3
+    assert (await ask("PUT", Authorization="Bearer x")).status == 405

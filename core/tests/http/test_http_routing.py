@@ -197,3 +197,16 @@ def test_check_routes_reports_all_at_once():
 
     assert len(check_routes(routes, ["one"] * 3, {})) == 3
     assert isinstance(routes[0].auth, Anonymous)
+
+
+def test_check_routes_wants_a_route_beside_that_for_other_credentials():
+    plain, beside = Route("GET", "/a/{x}", nothing), Route("GET", "/a/{x}", nothing, credentials="bearer")
+    astray = Route("PUT", "/a/{x}", nothing, credentials="bearer")
+
+    assert check_routes([beside, plain], ["one", "two"], {}) == []
+    (alone,) = check_routes([plain, astray], ["one", "two"], {})
+    assert alone == (
+        "plugin 'two': PUT /a/{x} with bearer credentials stands beside no route of that method and path; give it those of one"
+    )
+    (twice,) = check_routes([plain, beside, beside], ["one", "two", "three"], {})
+    assert twice == "GET /a/{x} with bearer credentials comes from plugin 'two' and from plugin 'three'; disable one of them"

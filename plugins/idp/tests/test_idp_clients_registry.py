@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from greatseal.api.clients import Client, InvalidClientMetadata, Registration
+from greatseal.api.clients import Client, InvalidClientMetadata, InvalidRedirectUri, Registration
+from greatseal.api.problems import Conflict
+from greatseal.api.store import Refuse, Tx
 from greatseal.testing.plugin import StartService
 from greatseal_idp import tables as t
 from greatseal_idp.clients.registry import Registry
@@ -168,11 +170,64 @@ async def test_an_open_registration_reads_the_members_of_the_rfc(registry: Regis
     assert made.client_secret is not None
 
 
+async def test_an_open_registration_has_the_scopes_that_anybody_may_have(registry: Registry) -> None:
+    body = {"redirect_uris": ["https://app.example/cb"], "scope": "openid directory.read no-such-scope"}
+
+    made = await registry.register_body(body, open=True, by="anybody")
+
+    assert made.client.scopes == ("openid",)
+
+
+async def test_a_client_that_replaces_its_registration_keeps_what_an_administrator_gave(registry: Registry) -> None:
+    body = {"redirect_uris": ["https://app.example/cb"], "scope": "openid", "contacts": ["a@app.example"]}
+    made = await registry.register_body(body, open=True, by="anybody")
+    id = made.client.client_id
+    await registry.update(id, {"scopes": ["openid", "introspect", "directory.read"], "workload_type": "batch"}, by="root")
+
+    changed = await registry.replace_body(id, {**body, "contacts": None, "scope": "introspect directory.read email"}, by=id)
+
+    assert changed is not None
+    assert (changed.client.scopes, changed.client.workload_type) == (("introspect", "directory.read", "email"), "batch")
+    assert (changed.client.more, changed.client.secret, changed.client_secret) == ({}, made.client.secret, None)
+    for refused in ({"workload_type": "other"}, {"client_secret": "s" * 43}, {"scope": 1}):
+        with pytest.raises(InvalidClientMetadata):
+            await registry.replace_body(id, {**body, **refused}, by=id)
+    assert await registry.get(id) == changed.client
+    assert await registry.replace_body("nobody", body, by=id) is None
+
+
+async def test_what_a_plugin_does_in_the_transaction_of_a_client_undoes_it(service: Any, registry: Registry) -> None:
+    def refuse(_tx: Tx, _id: str) -> None:
+        raise Refuse(Conflict("not now"))
+
+    body = {"redirect_uris": ["https://app.example/cb"], "client_name": "App"}
+    with pytest.raises(Conflict, match="not now"):
+        await registry.register_body(body, open=True, by="anybody", also=refuse)
+    assert await rows(service) == []
+    made = await registry.register_body(body, open=True, by="anybody")
+    id = made.client.client_id
+    for change in (registry.replace_body(id, {**body, "client_name": "New"}, by=id, also=refuse), registry.delete(id, by=id, also=refuse)):
+        with pytest.raises(Conflict, match="not now"):
+            await change
+    assert await registry.get(id) == made.client
+
+
+async def test_the_client_of_a_document_is_read_and_not_stored(service: Any, registry: Registry) -> None:
+    body = {"redirect_uris": ["https://app.example/cb"], "token_endpoint_auth_method": "none", "scope": "openid nonsense"}
+
+    client = await registry.read_body("https://app.example/client", body, source="document")
+
+    assert (client.client_id, client.source, client.created_at, client.scopes) == ("https://app.example/client", "document", 0, ("openid",))
+    assert await rows(service) == []
+    for refused in ({"redirect_uris": ["http://app.example/"]}, {"scope": "introspect"}, {"consent": "implicit"}):
+        with pytest.raises((InvalidClientMetadata, InvalidRedirectUri)):
+            await registry.read_body("https://app.example/client", {**body, **refused}, source="document")
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [
         ({"scope": "openid introspect"}, "introspect"),
-        ({"scope": "no-such-scope"}, "no-such-scope"),
         ({"scope": ["openid"]}, "separated by spaces"),
         ({"consent": "implicit"}, "consent: only an administrator"),
         ({"allow_token_exchange_actor": True}, "only an administrator"),

@@ -4,7 +4,7 @@ Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -106,30 +106,6 @@ class Federation(ClientResolver):
         if not (client_id.startswith("https://") and urlsplit(client_id).hostname):
             return None
         return Client(client_id=client_id, token_endpoint_auth_method="private_key_jwt", jwks={"keys": []}, source="federation")
-
-
-class MetadataDocuments(ClientResolver):
-    """A client_id that is the URL of its own registration (client ID metadata documents); ``fetch`` gives the document."""
-
-    name = "metadata-documents"
-
-    def __init__(self, fetch: Callable[[str], Awaitable[Mapping[str, Any] | None]]) -> None:
-        self.fetch = fetch
-
-    async def resolve(self, client_id: str) -> Client | None:
-        url = urlsplit(client_id)
-        if url.scheme != "https" or not url.hostname or len(url.path) < 2:
-            return None
-        document = await self.fetch(client_id)
-        if document is None or document.get("client_id") != client_id:
-            return None
-        return Client(
-            client_id=client_id,
-            token_endpoint_auth_method="none",
-            client_name=document.get("client_name", ""),
-            redirect_uris=tuple(document["redirect_uris"]),
-            source="metadata",
-        )
 
 
 class Uid(Selector[int]):

@@ -16,6 +16,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Parameters
 from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Unauthenticated
+from greatseal.api.store import Tx
 
 C = TypeVar("C", bound=msgspec.Struct)
 
@@ -127,6 +128,10 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     client_secret: Secret | None
 
 
+Also = Callable[[Tx, str], object]
+"""What a plugin does in the transaction that stores or deletes the client of that id. Raising Refuse undoes the whole."""
+
+
 class Clients(Protocol):
     """The client registry, with the clients of every :class:`ClientResolver`; from a cache."""
 
@@ -143,12 +148,27 @@ class Clients(Protocol):
         :class:`InvalidRedirectUri`.
         """
 
-    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str) -> Registered:
+    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str, also: Also | None = None) -> Registered:
         """Register what the decoded JSON of a request asks for.
 
         With ``open`` a client registers itself (RFC 7591 s2): ``scope`` is one text, a client that names no method has
-        ``client_secret_basic``, and what only an administrator gives is refused. Without it the members are those of the admin API.
-        Raises as :meth:`register`.
+        ``client_secret_basic``, what only an administrator gives is refused, and scopes that are not defined or that nobody gives to
+        himself are left out (s2: the server may replace what was asked for). Without it the members are those of the admin API.
+        Raises as :meth:`register`, and what ``also`` refuses.
+        """
+
+    async def read_body(self, client_id: str, body: Mapping[str, Any], *, source: str) -> Client:
+        """The client that an open registration with these members would be, under an id that is not of this registry; nothing is stored.
+
+        For a :class:`ClientResolver`. It has no secret, whatever its method. Raises as :meth:`register`.
+        """
+
+    async def replace_body(self, client_id: str, body: Mapping[str, Any], *, by: str, also: Also | None = None) -> Registered | None:
+        """Change a client as it asks for itself, by the whole of its registration (RFC 7592 s2.2); None when there is none.
+
+        The members are those of an open registration: what is left out is cleared, what only an administrator gives stays as it is, and
+        so do scopes that it has. ``client_secret`` may only be the one that it has; a new one is made where a new method needs it. Raises
+        as :meth:`register_body`, and Conflict when others kept changing it.
         """
 
     async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:
@@ -157,8 +177,11 @@ class Clients(Protocol):
         A member that is left out keeps its value, null clears it. Raises as :meth:`register`, and Conflict when others kept changing it.
         """
 
-    async def delete(self, client_id: str, *, by: str) -> bool:
-        """Delete a client with its consents, codes, tokens and refresh families; False when there is none."""
+    async def delete(self, client_id: str, *, by: str, also: Also | None = None) -> bool:
+        """Delete a client with its consents, codes, tokens and refresh families; False when there is none.
+
+        Raises what ``also`` refuses.
+        """
 
     async def get(self, client_id: str) -> Client | None:
         """The client of that id."""

@@ -298,6 +298,10 @@ class Route(msgspec.Struct, frozen=True):
 
     A route of the listener ``admin`` is there while the configuration has the section `[admin]`; without it nobody misses its scheme.
 
+    With ``credentials``, such as ``bearer``, the route stands beside one of exactly the same method and path without: calls whose header
+    Authorization has that scheme (RFC 9110 s11.1, in lower case) come to it, with a rule, style and handler of its own, all others to
+    the other one. So a plugin lets somebody else in at a path that another one has.
+
     ``owner`` is for a call about what one node keeps, such as a code: see :mod:`greatseal.api.nodes`. Planned: a service is one node as
     yet, and nobody asks it.
     """
@@ -313,6 +317,7 @@ class Route(msgspec.Struct, frozen=True):
     summary: str = ""
     owner: Owner | None = None
     cors: bool = False
+    credentials: str = ""
 
 
 def operator_route(method: str, path: str, handler: HandlerFunction, roles: tuple[str, ...], summary: str) -> Route:

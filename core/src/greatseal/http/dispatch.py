@@ -5,6 +5,7 @@ The order of refusals: 404, 405, authentication, permission, then whatever the h
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 from aiohttp import web
+from multidict import CIMultiDict
 
 from greatseal.api.http import AuthScheme, Reply, Route, Rule, Style
 from greatseal.api.nodes import Forwarded
@@ -47,6 +49,8 @@ class _Endpoint(msgspec.Struct, frozen=True):
     scheme: AuthScheme | None
     owned: bool
     observed: "_Observed | None"
+    beside: Mapping[str, "_Endpoint"]
+    """Those of the same path for other credentials, by their scheme."""
 
 
 class Dispatcher:
@@ -92,6 +96,11 @@ class Dispatcher:
         self._id_start = os.urandom(4).hex()
         self._table: PathTable[_Endpoint] = PathTable()
         self._areas: dict[str, Route] = {}
+        self._beside: dict[tuple[str, str], list[Route]] = defaultdict(list)
+        for route in routes:
+            if route.credentials:
+                self._beside[route.method, route.path].append(route)
+        routes = [route for route in routes if not route.credentials]
         for route in routes:
             self._table.add(route.method, route.path, self._endpoint(route.method, route, schemes))
             if route.style in _NAMES_TARGETS:
@@ -111,6 +120,7 @@ class Dispatcher:
             observed = self._unmatched
             reply = self._refused(_unmatched(match), style, request.headers)
         else:
+            endpoint = _for_credentials(endpoint, request.headers)
             route, observed = endpoint.route, endpoint.observed
             style, name, cors = route.style, route.path, route.cors
             call = HttpCall(route, request, match.parameters, target, self._surroundings, peer=peer, client=client)
@@ -132,11 +142,12 @@ class Dispatcher:
         outcome = _Outcome(f"{self._id_start}{next(self._ids):08x}")
         outcome.op_id = forwarded.op_id
         match, target = self._find(forwarded.method, forwarded.target)
-        if match.value is None or not match.value.owned:
+        endpoint = None if match.value is None else _for_credentials(match.value, CIMultiDict(forwarded.headers))
+        if endpoint is None or not endpoint.owned:
             return None  # a feature that is not enabled on every node, or another one there
-        call = ForwardedCall(match.value.route, forwarded, match.parameters, target, self._surroundings)
-        reply = await self._answer(match.value, call, outcome)
-        fields: dict[str, Any] = {"method": forwarded.method, "route": match.value.route.path, "status": reply.status}
+        call = ForwardedCall(endpoint.route, forwarded, match.parameters, target, self._surroundings)
+        reply = await self._answer(endpoint, call, outcome)
+        fields: dict[str, Any] = {"method": forwarded.method, "route": endpoint.route.path, "status": reply.status}
         fields |= {"ms": round((time.perf_counter() - outcome.started) * 1000, 2), "client": forwarded.remote}
         self._log_request(outcome.add_to(fields))
         return None if isinstance(outcome.problem, NotMine) else reply
@@ -209,7 +220,9 @@ class Dispatcher:
 
     def _endpoint(self, method: str, route: Route, schemes: Mapping[type[Rule], AuthScheme]) -> _Endpoint:
         owned = self._owners is not None and route.owner is not None
-        return _Endpoint(route, schemes.get(type(route.auth)), owned, self._observed(method, route.path))
+        others = () if route.credentials else self._beside.get((route.method, route.path), ())
+        beside = {one.credentials: self._endpoint(method, one, schemes) for one in others}
+        return _Endpoint(route, schemes.get(type(route.auth)), owned, self._observed(method, route.path), beside)
 
     def _observed(self, method: str, name: str) -> "_Observed | None":
         return None if self._observer is None else _Observed(self._observer, method, name)
@@ -278,6 +291,13 @@ def _checked(reply: object, route: Route) -> Reply:
     if isinstance(reply, Reply):
         return reply
     raise TypeError(f"the handler of {route.method} {route.path} returned {type(reply).__name__}, not a Reply")
+
+
+def _for_credentials(endpoint: _Endpoint, headers: Mapping[str, str]) -> _Endpoint:
+    """The endpoint for what the caller sent as Authorization."""
+    if not endpoint.beside:
+        return endpoint
+    return endpoint.beside.get(headers.get("Authorization", "").partition(" ")[0].lower(), endpoint)
 
 
 def _area(path: str) -> str:

@@ -182,10 +182,22 @@ def check_routes(routes: Sequence[Route], owners: Sequence[str], schemes: Mappin
     """What is wrong with the routes of all plugins, each line with the owners and the cure; ``owners`` runs beside ``routes``."""
     problems: list[str] = []
     tables: dict[str, PathTable[str]] = {}
+    known = {(route.listener, route.method, route.path) for route in routes if not route.credentials}
+    beside: dict[tuple[str, str, str, str], str] = {}
     for route, owner in zip(routes, owners, strict=True):
         name = f"{route.method} {route.path}"
         if _METHOD.fullmatch(route.method) is None:
             problems.append(f"plugin {owner!r}: route {name}: the method must be in capital letters")
+        problems += _unserved(route, owner, schemes)
+        if route.credentials:
+            place = (route.listener, route.method, route.path)
+            what = f"{name} with {route.credentials} credentials"
+            if place not in known:
+                problems.append(f"plugin {owner!r}: {what} stands beside no route of that method and path; give it those of one")
+            if (other := beside.get((*place, route.credentials))) is not None:
+                problems.append(f"{what} comes from plugin {other!r} and from plugin {owner!r}; disable one of them")
+            beside[*place, route.credentials] = owner
+            continue
         table = tables.setdefault(route.listener, PathTable())
         try:
             free = table.add(route.method, route.path, owner)
@@ -198,10 +210,12 @@ def check_routes(routes: Sequence[Route], owners: Sequence[str], schemes: Mappin
             problems.append(f"{name} on the {route.listener} listener comes from plugin {first!r} and from plugin {owner!r}; {cure}")
         if route.owner is not None and route.listener != "main":
             problems.append(f"plugin {owner!r}: route {name}: a route with an owner is on the main listener, where other nodes ask")
-        rule = type(route.auth)
-        if rule not in schemes and not isinstance(route.auth, Anonymous | Handler):
-            problems.append(
-                f"plugin {owner!r}: route {name} is guarded by {rule.__name__}, which no enabled plugin serves; "
-                f"enable one with an auth scheme for {rule.__name__}"
-            )
     return problems
+
+
+def _unserved(route: Route, owner: str, schemes: Mapping[type[Rule], AuthScheme]) -> list[str]:
+    rule = type(route.auth)
+    if rule in schemes or isinstance(route.auth, Anonymous | Handler):
+        return []
+    what = f"route {route.method} {route.path} is guarded by {rule.__name__}, which no enabled plugin serves"
+    return [f"plugin {owner!r}: {what}; enable one with an auth scheme for {rule.__name__}"]

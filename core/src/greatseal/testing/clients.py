@@ -12,6 +12,7 @@ import pytest
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import (
+    Also,
     Client,
     ClientAuthMethod,
     ClientMatch,
@@ -27,6 +28,7 @@ from greatseal.api.clients import (
 )
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Parameters
+from greatseal.api.store import Refuse
 from greatseal.testing.calls import FakeCall
 
 __all__ = ["ClientAuthMethodContract", "ClientResolverContract", "FakeClients"]
@@ -236,6 +238,8 @@ class FakeClients:
         self.clients = {client.client_id: client for client in clients}
         self.secrets = dict(secrets or {})
         self.scopes = scopes
+        self.tx: Any = None
+        """The transaction that ``also`` is given."""
         self._registered = 0
 
     async def authenticate(self, call: Call) -> ProvenRequest:
@@ -259,22 +263,33 @@ class FakeClients:
         self.clients[id] = client
         return Registered(client=client, client_secret=secret)
 
-    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str) -> Registered:
-        """As the contract says."""
-        members = dict(body)
-        if open:
-            scope = members.pop("scope", None)
-            if not isinstance(scope, str | None):
-                raise InvalidClientMetadata("scope: expected scopes separated by spaces")
-            members["scopes"] = (scope or "").split()
-            members.setdefault("token_endpoint_auth_method", "client_secret_basic")
-            if given := sorted(_ADMINISTERED & members.keys()):
-                raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
+    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str, also: Also | None = None) -> Registered:
+        """As the contract says; ``also`` gets ``tx``."""
+        members = self._opened(body) if open else dict(body)
         members.setdefault("token_endpoint_auth_method", "private_key_jwt")
         secret = members.pop("client_secret", None)
-        return await self.register(
+        made = await self.register(
             Registration(client=_client({"client_id": ""}, members), open=open, client_secret=Secret(secret) if secret else None), by=by
         )
+        self._also(also, made.client.client_id)
+        return made
+
+    async def read_body(self, client_id: str, body: Mapping[str, Any], *, source: str) -> Client:
+        """As the contract says."""
+        client = _client({"client_id": client_id, "source": source}, self._opened(body))
+        self._check(Registration(client=client, open=True))
+        return client
+
+    async def replace_body(self, client_id: str, body: Mapping[str, Any], *, by: str, also: Also | None = None) -> Registered | None:  # noqa: ARG002  nothing is audited
+        """As the contract says; ``also`` gets ``tx``."""
+        before = self.clients.get(client_id)
+        if before is None:
+            return None
+        client = _client({name: getattr(before, name) for name in (*_OWN, *_ADMINISTERED)} | {"more": {}}, self._opened(body))
+        self._check(Registration(client=client, open=True))
+        self._also(also, client_id)
+        self.clients[client_id] = client
+        return Registered(client=client, client_secret=None)
 
     async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:  # noqa: ARG002  nothing is audited
         """As the contract says."""
@@ -286,8 +301,10 @@ class FakeClients:
         self.clients[client_id] = client
         return client
 
-    async def delete(self, client_id: str, *, by: str) -> bool:  # noqa: ARG002  nothing is audited
-        """As the contract says."""
+    async def delete(self, client_id: str, *, by: str, also: Also | None = None) -> bool:  # noqa: ARG002  nothing is audited
+        """As the contract says; ``also`` gets ``tx``."""
+        if client_id in self.clients:
+            self._also(also, client_id)
         self.secrets.pop(client_id, None)
         return self.clients.pop(client_id, None) is not None
 
@@ -300,6 +317,26 @@ class FakeClients:
         if client.secret is None or client.secret.form != "sealed" or client.client_id not in self.secrets:
             raise InvalidClient(UNKNOWN)
         return Secret(self.secrets[client.client_id])
+
+    def _also(self, also: Also | None, client_id: str) -> None:
+        """A refusal undoes nothing here that was done before."""
+        if also is None:
+            return
+        try:
+            also(self.tx, client_id)
+        except Refuse as refused:
+            raise refused.problem from None
+
+    def _opened(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        members = dict(body)
+        scope = members.pop("scope", None)
+        if not isinstance(scope, str | None):
+            raise InvalidClientMetadata("scope: expected scopes separated by spaces")
+        members["scopes"] = [one for one in (scope or "").split() if one in {*self.scopes, "introspect"}]
+        members.setdefault("token_endpoint_auth_method", "client_secret_basic")
+        if given := sorted(_ADMINISTERED & members.keys()):
+            raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
+        return members
 
     def _check(self, registration: Registration) -> None:
         client = registration.client

@@ -135,15 +135,16 @@ class Fields:
 
         Raises as :meth:`registration`, also for what only an administrator gives.
         """
-        if given := sorted(name for name in ADMINISTERED.intersection(body) if body[name] not in ASKS_FOR_NOTHING):
-            raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
-        scope = body.get("scope")
-        if not isinstance(scope, str | None):
-            raise InvalidClientMetadata("scope: expected scopes separated by spaces")
-        asked = {name: value for name, value in body.items() if name not in ADMINISTERED}
-        asked["scopes"] = scope.split() if scope else []
-        asked["token_endpoint_auth_method"] = body.get("token_endpoint_auth_method") or OPEN_METHOD
-        return msgspec.structs.replace(self.registration(asked), open=True)
+        return msgspec.structs.replace(self.registration(_own(body)), open=True)
+
+    def replacement(self, body: Mapping[str, Any], before: Client) -> Registration:
+        """What a client asks for that replaces its registration (RFC 7592 s2.2): what is left out is cleared, but the secret.
+
+        Raises as :meth:`open_registration`.
+        """
+        kept = ADMINISTERED | {"client_secret"}
+        cleared = {name: None for name in self._struct.__struct_fields__ if name not in kept}
+        return msgspec.structs.replace(self.registration({**cleared, **_own(body)}, before), open=True)
 
     def registration(self, body: Mapping[str, Any], before: Client | None = None) -> Registration:
         """The whole record that would be stored after a body of the admin API, with what only this request carries.
@@ -212,6 +213,19 @@ class Fields:
             return msgspec.convert(body, self._struct)
         except msgspec.ValidationError as error:
             raise InvalidClientMetadata(_readable(error, self._struct.__struct_fields__)) from None
+
+
+def _own(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a client that registers itself as one of the admin API."""
+    if given := sorted(name for name in ADMINISTERED.intersection(body) if body[name] not in ASKS_FOR_NOTHING):
+        raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
+    scope = body.get("scope")
+    if not isinstance(scope, str | None):
+        raise InvalidClientMetadata("scope: expected scopes separated by spaces")
+    asked = {name: value for name, value in body.items() if name not in ADMINISTERED}
+    asked["scopes"] = scope.split() if scope else []
+    asked["token_endpoint_auth_method"] = body.get("token_endpoint_auth_method") or OPEN_METHOD
+    return asked
 
 
 def brought_by(host: Host) -> list[tuple[Bringer, type[msgspec.Struct]]]:

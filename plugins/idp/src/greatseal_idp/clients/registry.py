@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import select, tuple_
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.clients import Client, ClientResolver, Registered, Registration, StoredSecret
+from greatseal.api.clients import Also, Client, ClientResolver, InvalidClientMetadata, Registered, Registration, StoredSecret
 from greatseal.api.declarations import Secret
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Row, Tx, scan
@@ -19,7 +19,7 @@ from greatseal_idp import tables as t
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import Fields
 from greatseal_idp.clients.secrets import ClientSecrets
-from greatseal_idp.clients.validation import Rules, check_scopes, derived_grant_types
+from greatseal_idp.clients.validation import Rules, check_scopes, derived_grant_types, open_scopes
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.proofs import Proofs
 from greatseal_idp.scopes import Scopes
@@ -74,12 +74,28 @@ class Registry:
         """At most ``wanted`` registered clients, oldest first, that come after a moment of creation and a client id."""
         return [self._completed(client) for client in await self._host.db.read(_listed, after, wanted)]
 
-    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str) -> Registered:
+    async def register_body(self, body: Mapping[str, Any], *, open: bool, by: str, also: Also | None = None) -> Registered:
         """See :meth:`greatseal.api.clients.Clients.register_body`."""
-        return await self.register(self.fields.open_registration(body) if open else self.fields.registration(body), by=by)
+        asked = await self._opened(self.fields.open_registration(body)) if open else self.fields.registration(body)
+        return await self._register(asked, by, also)
 
     async def register(self, registration: Registration, *, by: str) -> Registered:
-        """See :meth:`greatseal.api.clients.Clients.register`. The client's id is made here."""
+        """See :meth:`greatseal.api.clients.Clients.register`."""
+        return await self._register(registration, by, None)
+
+    async def read_body(self, client_id: str, body: Mapping[str, Any], *, source: str) -> Client:
+        """See :meth:`greatseal.api.clients.Clients.read_body`."""
+        asked = await self._opened(self.fields.open_registration(body))
+        client = msgspec.structs.replace(asked.client, client_id=client_id, source=source)
+        return self._rules.check(msgspec.structs.replace(asked, client=client))
+
+    async def _opened(self, registration: Registration, has: Sequence[str] = ()) -> Registration:
+        """An open registration with the scopes that it may have; ``has`` are those of the client now."""
+        scopes = open_scopes(registration.client.scopes, await self._scopes.all(), has)
+        return msgspec.structs.replace(registration, client=msgspec.structs.replace(registration.client, scopes=scopes))
+
+    async def _register(self, registration: Registration, by: str, also: Also | None) -> Registered:
+        """The client's id is made here."""
         check_scopes(registration.client.scopes, await self._scopes.all(), open=registration.open)
         client_id = self._host.handles.new_id()
         source = "dynamic" if registration.open else "admin"
@@ -89,7 +105,7 @@ class Registry:
         event = AuditEvent(
             event_type="client_registered" if registration.open else "client_created", service="idp", sub=by, client_id=client_id
         )
-        await self._host.db.write(_store, None, client, event)
+        await self._host.db.write(_store, None, client, event, also)
         return Registered(client=await self._read(client_id) or client, client_secret=secret)
 
     async def update(self, client_id: str, body: Mapping[str, Any], *, by: str) -> Client | None:
@@ -107,11 +123,32 @@ class Registry:
             client, _ = await self._with_secret(self._rules.check(asked), asked)
             if await self._host.db.write(_store, before, client, event):
                 return await self._read(client_id)
-        raise Conflict("the client was changed by others at the same time; try again")
+        raise _changing()
 
-    async def delete(self, client_id: str, *, by: str) -> bool:
+    async def replace_body(self, client_id: str, body: Mapping[str, Any], *, by: str, also: Also | None = None) -> Registered | None:
+        """See :meth:`greatseal.api.clients.Clients.replace_body`."""
+        event = AuditEvent(event_type="client_updated", service="idp", sub=by, client_id=client_id)
+        for _ in range(UPDATE_TRIES):
+            before = await self._host.db.read(_load_raw, client_id)
+            if before is None:
+                return None
+            client, secret = await self._replaced(before, body)
+            if await self._host.db.write(_store, before, client, event, also):
+                return Registered(client=await self._read(client_id) or client, client_secret=secret)
+        raise _changing()
+
+    async def _replaced(self, before: Client, body: Mapping[str, Any]) -> tuple[Client, Secret | None]:
+        asked = await self._opened(self.fields.replacement(body, before), before.scopes)
+        if asked.client_secret is not None:
+            if not await self.secrets.is_of(before, asked.client_secret):
+                raise InvalidClientMetadata("client_secret: expected the one that the client has (RFC 7592 s2.2)")
+            asked = msgspec.structs.replace(asked, client_secret=None)
+        asked = self._rules.without_lost_secret(asked)
+        return await self._with_secret(self._rules.check(asked), asked)
+
+    async def delete(self, client_id: str, *, by: str, also: Also | None = None) -> bool:
         """See :meth:`greatseal.api.clients.Clients.delete`."""
-        return is_client_id(client_id) and await self._host.db.write(_delete, client_id, by, self._ends)
+        return is_client_id(client_id) and await self._host.db.write(_delete, client_id, by, self._ends, also)
 
     def as_stored(self, tx: Tx, client: Client) -> Client | None:
         """What a transaction sees of a client that was read before; None when it was deleted. One of a resolver is no row, and stays."""
@@ -150,20 +187,28 @@ def _listed(tx: Tx, after: tuple[int, str], wanted: int) -> list[Client]:
     return [_client_of(row) for row in tx.all(_LISTED, moment=after[0], last=after[1], wanted=wanted)]
 
 
-def _store(tx: Tx, before: Client | None, client: Client, event: AuditEvent) -> bool:
+def _changing() -> Conflict:
+    return Conflict("the client was changed by others at the same time; try again")
+
+
+def _store(tx: Tx, before: Client | None, client: Client, event: AuditEvent, also: Also | None = None) -> bool:
     """Write the record; False, and nothing done, when it is not ``before`` any more."""
     if before is not None and _load_raw(tx, client.client_id) != before:
         return False
     created_at = tx.now if before is None else before.created_at
     tx.put(t.CLIENT, client.client_id, **_columns(client), created_at=created_at, updated_at=tx.now)
+    if also is not None:
+        also(tx, client.client_id)
     tx.audit(event)
     return True
 
 
-def _delete(tx: Tx, client_id: str, by: str, ends: Sequence[Ends]) -> bool:
+def _delete(tx: Tx, client_id: str, by: str, ends: Sequence[Ends], also: Also | None = None) -> bool:
     if tx.one(_BY_ID, client_id=client_id) is None:
         return False
     tx.remove(t.CLIENT, client_id)
+    if also is not None:
+        also(tx, client_id)
     for end in ends:
         end(tx, client_id)
     tx.audit(AuditEvent(event_type="client_deleted", service="idp", sub=by, client_id=client_id))

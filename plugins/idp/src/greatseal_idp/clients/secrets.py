@@ -67,6 +67,12 @@ class ClientSecrets:
         table, field = _SEALED_IN
         return Secret(self._host.keys.open(client.secret.value, table=table, row=client.client_id, field=field).decode())
 
+    async def is_of(self, client: Client, secret: Secret) -> bool:
+        """Whether it is the secret of the client, however that is kept. Raises as :meth:`is_right`."""
+        if client.secret is not None and client.secret.form == "sealed":
+            return hmac.compare_digest(self.open(client).value.encode(), secret.value.encode())
+        return await self.is_right(client, [secret.value])
+
     async def is_right(self, client: Client, candidates: Sequence[str], *, remote: str = "") -> bool:
         """Whether one of the readings of what came from the address ``remote`` is the client's secret. Raises RateLimited, Unavailable."""
         stored = client.secret

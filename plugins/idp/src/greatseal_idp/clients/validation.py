@@ -33,6 +33,9 @@ MAX_TEXT = 1024
 MAX_JWKS_KEYS = 100
 MAX_SPIFFE_ID = 2048
 
+GIVEN = frozenset({"directory.read"})
+"""Defined scopes that nobody gives to himself, although any client may ask for them once an administrator did."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPIFFE_ID = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
 _WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "frontchannel_logout_uri", "jwks_uri")
@@ -80,6 +83,14 @@ class Rules:
         _check_method_fields(registration, method)
         self._check_secret(registration, method)
         return method.check(registration)
+
+    def without_lost_secret(self, registration: Registration) -> Registration:
+        """Without the stored secret where the method that is asked for cannot use it: whoever may choose a method, gets a secret for it."""
+        client = registration.client
+        form = self.method(client.token_endpoint_auth_method).secret_form
+        if client.secret is None or (form is not None and _fits(client.secret, form)):
+            return registration
+        return msgspec.structs.replace(registration, client=msgspec.structs.replace(client, secret=None))
 
     def _check_uris(self, client: Client) -> None:
         for uri in client.redirect_uris:
@@ -130,6 +141,16 @@ def check_scopes(scopes: Sequence[str], known: Container[str], *, open: bool = F
     for scope in scopes:
         if scope not in known and scope != INTROSPECT and is_scope_token(scope):
             raise InvalidClientMetadata(f"scopes: {scope[:LONGEST]} is not defined")
+
+
+def open_scopes(scopes: Sequence[str], known: Container[str], has: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those of an open registration that it may have: what it ``has``, and defined ones but :data:`GIVEN`.
+
+    Raises InvalidClientMetadata for introspect, which it cannot hope for.
+    """
+    if INTROSPECT in scopes and INTROSPECT not in has:
+        raise InvalidClientMetadata(f"scope: only an administrator gives {INTROSPECT}")
+    return tuple(scope for scope in scopes if scope in has or not is_scope_token(scope) or (scope in known and scope not in GIVEN))
 
 
 def _check_web_uri(name: str, uri: str) -> None:

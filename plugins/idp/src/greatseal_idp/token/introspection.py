@@ -148,4 +148,5 @@ def concerns(client: Client, found: Verified) -> bool:
         return True
     audience = found.token.claims["aud"]
     named = {audience} if isinstance(audience, str) else set(audience)
-    return not named.isdisjoint((client.client_id, *client.more.get("resources", ())))
+    owned = client.more.get("resources", ()) if client.source == "admin" else ()  # whoever registered himself may name an API, and is none
+    return not named.isdisjoint((client.client_id, *owned))

@@ -1,0 +1,54 @@
+"""POST /register (RFC 7591): a client registers itself."""
+
+from typing import Any
+
+from greatseal.api.clients import Clients, InvalidClientMetadata
+from greatseal.api.http import Call, Handler, Reply, Route
+from greatseal.host import Host
+from greatseal_registration.access import Access
+from greatseal_registration.answers import told
+from greatseal_registration.bodies import body_of, completed
+from greatseal_registration.records import TOKEN, keeping
+from greatseal_registration.settings import Registration
+from greatseal_registration.statements import Statements
+
+PATH = "/register"
+
+
+class RegistrationEndpoint:
+    """The endpoint. With ``managed`` the answer has a token for the registration (RFC 7592)."""
+
+    def __init__(
+        self, host: Host, clients: Clients, access: Access, statements: Statements, settings: Registration, *, managed: bool
+    ) -> None:
+        self._host = host
+        self._clients = clients
+        self._access = access
+        self._statements = statements
+        self._settings = settings
+        self._managed = managed
+
+    def routes(self) -> list[Route]:
+        rule = Handler("the registration token, or the session of a service; without either the path is not there")
+        return [Route("POST", PATH, self.register, style="oauth", auth=rule, summary="Register a client (RFC 7591)")]
+
+    async def register(self, call: Call) -> Reply:
+        by = await self._access.admit(call)
+        sent = await body_of(call)
+        asked = completed(await self._with_statement(sent), self._settings)
+        token = self._host.handles.mint(TOKEN) if self._managed else None
+        made = await self._clients.register_body(asked, open=True, by=by, also=keeping(token, self._settings.max_clients))
+        members = told(made.client, issuer=self._host.issuer, secret=made.client_secret, token=token)
+        if self._statements.are_read and "software_statement" in sent:  # as it came (RFC 7591 s3.2.1)
+            members["software_statement"] = sent["software_statement"]
+        return Reply.json(members, status=201, headers={"Pragma": "no-cache"})
+
+    async def _with_statement(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """The body with what its software statement says, which counts more (RFC 7591 s2.3)."""
+        if not self._statements.are_read:
+            return sent
+        if "software_statement" in sent:
+            return {**sent, **await self._statements.members(sent["software_statement"])}
+        if self._settings.require_software_statement:
+            raise InvalidClientMetadata("software_statement: expected one of an issuer that is trusted here")
+        return sent
