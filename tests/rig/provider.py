@@ -82,9 +82,15 @@ class Provider(Server):
         client: dict[str, Any] = self._post("/api/admin/clients", {**whole, **registration})
         return client
 
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
+    def define_scope(self, name: str, description: str) -> None:
+        """A scope of the administrator's."""
+        self._post("/api/auth/login", {"username": ADMINISTRATOR, "password": PASSWORD})
+        self._post(f"/api/admin/scopes/{name}", {"description": description, "claims": []}, method="PUT")
+
+    def _post(self, path: str, body: dict[str, Any], *, method: str = "POST") -> Any:
         body = {name: value for name, value in body.items() if value is not None}
-        request = urllib.request.Request(self.base_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.base_url + path, json.dumps(body).encode(), headers, method=method)
         with self._admin.open(request, timeout=10) as answer:
             return json.load(answer)
 
