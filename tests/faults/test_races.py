@@ -1,8 +1,8 @@
 """What may happen once happens once, whoever races and whatever the wall clock is set to meanwhile.
 
-One code, one rotation, one pushed request, one consent, one assertion and one device code are each used by two and by fifty at once; of the
-answers one is a success, and every other use is noticed with its consequences. Half of the rounds run on a clock that is set ahead and
-back by 90 seconds all the time.
+One code, one rotation, one pushed request, one consent, one assertion, one device code and one registration access token are each used by
+two and by fifty at once; of the answers one is a success, and every other use is noticed with its consequences. Half of the rounds run on a
+clock that is set ahead and back by 90 seconds all the time.
 
 ``make test`` runs 40 rounds of each on each database, mostly of two; ``make test-faults`` 2,000 of two and 2,000 of fifty
 (GREATSEAL_RACE_ROUNDS changes that).
@@ -25,13 +25,14 @@ from security.idp_device import Device, device_of
 from security.idp_places import P256, TOO_OFTEN, Place, assertion_of, present
 
 from greatseal.clock import SystemClock
-from greatseal.testing.desk import Answer, told
+from greatseal.testing.desk import CALLBACK, Answer, told
 
 TWO, FIFTY = 2, 50
 SPREAD = {TWO: 36, FIFTY: 4}
 """How many rounds of each number ``make test`` runs."""
 ROUNDS = int(os.environ.get("GREATSEAL_RACE_ROUNDS", "2000"))
 STEPS = (90, -90)
+INITIAL = "an-initial-access-token"
 GRANT = (400, "invalid_grant")
 LIVES = {"code_ttl": 600, "par_ttl": 600}
 """Longer than the clock is set ahead: what has expired is refused, and rightly."""
@@ -73,7 +74,8 @@ class Races:
         self.asking = asking
         self.place = place
         self.tv = tv
-        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device"), 0)
+        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device", "registration"), 0)
+        self.registered: dict[str, Any] = {}
 
     async def play(self, kind: str, many: int) -> None:
         self.played[kind] += 1
@@ -137,6 +139,26 @@ class Races:
 
         assert (await self.desk.userinfo(won.json["access_token"])).status == 200
 
+    async def registration(self, many: int) -> None:
+        """RFC 7592 s2.2: a registration access token is good for one change, whose answer has the next one."""
+        if not self.registered:
+            body = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+            self.registered = (await self.desk.post("/register", json=body, headers={"Authorization": f"Bearer {INITIAL}"})).json
+        path = f"/api/admin/clients/{self.registered['client_id']}"
+        sent = {"Authorization": f"Bearer {self.registered['registration_access_token']}"}
+        names = iter(range(many))
+
+        async def change() -> Answer:
+            whole = {"client_id": self.registered["client_id"], "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+            return await self.desk.ask("PUT", path, headers=sent, json={**whole, "client_name": f"number {next(names, 'more')}"})
+
+        won = one_of(await at_once(many, change), lambda lost: lost.status in {401, 409})
+
+        self.registered = won.json
+        assert (await self.desk.get(path, headers=sent)).status == 401
+        sent = {"Authorization": f"Bearer {self.registered['registration_access_token']}"}
+        assert (await self.desk.get(path, headers=sent)).json["client_name"] == won.json["client_name"]
+
 
 async def at_once(many: int, ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
     """The answers. Where others kept the database busy for too long nothing was done, and it is asked again."""
@@ -160,8 +182,9 @@ def one_of(answers: list[Answer], is_lost: Callable[[Answer], bool]) -> Answer:
 @asynccontextmanager
 async def races(folder: Path, database: str, clock: Swaying, **tokens: int) -> AsyncIterator[Races]:
     """A service for all rounds."""
-    sections = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
-    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", clock=clock, **sections) as desk:
+    sections: dict[str, Any] = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
+    sections["server"] = {"registration_token": INITIAL, "registration_management": True}
+    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", "registration", clock=clock, **sections) as desk:
         asking = await desk.registered(consent="explicit")
         yield Races(desk, await desk.cookie("ann"), asking, await assertion_of(desk, "ES256", P256), await device_of(desk))
 

@@ -35,12 +35,14 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
-    """A running identity provider; the indirect parameter is that of :func:`server`."""
+    """A running identity provider; the indirect parameter is that of :func:`server`, or ``open``: programs register themselves."""
     how = getattr(request, "param", "sqlite")
     database = request.getfixturevalue("postgres_url") if how == "postgresql" else None
     folder = tmp_path / "provider"
     folder.mkdir()
     provider = Provider(folder, database=database)
+    if how == "open":
+        provider.open_registration()
     with provider.running() if how == "command" else provider.forked():
         yield provider
 

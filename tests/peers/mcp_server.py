@@ -35,11 +35,8 @@ class Verifier(TokenVerifier):
         )
 
 
-server = MCPServer(
-    "Greeter",
-    token_verifier=Verifier(),
-    auth=AuthSettings(issuer_url=ISSUER, resource_server_url=RESOURCE, required_scopes=[SCOPE], validate_token_resource=True),
-)
+settings = {"issuer_url": ISSUER, "resource_server_url": RESOURCE, "required_scopes": [SCOPE], "validate_token_resource": True}
+server = MCPServer("Greeter", token_verifier=Verifier(), auth=AuthSettings.model_validate(settings))
 
 
 @server.tool()
@@ -50,4 +47,4 @@ def whoami() -> str:
 
 
 url = urlsplit(RESOURCE)
-server.run("streamable-http", host=url.hostname, port=url.port or 443, streamable_http_path=url.path)
+server.run("streamable-http", host=url.hostname or "", port=url.port or 443, streamable_http_path=url.path)

@@ -1,7 +1,6 @@
 """MCP: the Python package mcp as client and as server (RFC 9728), with Greatseal as the authorization server of both."""
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,7 +14,7 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from rig.documents import Documents, documents
-from rig.provider import USER, Person, Provider
+from rig.provider import REGISTRATION_TOKEN, USER, Person, Provider
 
 from greatseal.jose.jwk import jwk_of
 from greatseal.testing.service import free_port
@@ -23,7 +22,6 @@ from greatseal.testing.service import free_port
 Library = Callable[[str, str], Any]
 SERVER = Path(__file__).with_name("mcp_server.py")
 BACK = "http://127.0.0.1:7777/callback"
-TOKEN = "let-the-agents-in-0123456789"
 SCOPE = "mcp:tools"
 
 
@@ -45,13 +43,10 @@ def provider(tmp_path: Path, web: Documents, resource: str) -> Iterator[Provider
     folder = tmp_path / "provider"
     folder.mkdir()
     provider = Provider(folder)
-    text = provider.configuration.read_text()
-    text = text.replace("[plugins]\n", '[plugins]\nenabled = ["registration"]\n')
-    text = text.replace("[server]\n", f'[server]\nregistration_token = "{TOKEN}"\nregistration_management = true\n')
-    settings = {"client_id_documents": True, "allow_private_client_id_hosts": True, "resources": [resource]}
-    settings["scopes"] = ["openid", "profile", "offline_access", SCOPE]
-    text += "\n[registration]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
-    provider.configuration.write_text(f'{text}\n[resolver]\nhosts = {{ "client.example" = ["127.0.0.1"] }}\n')
+    scopes = ["openid", "profile", "offline_access", SCOPE]
+    provider.open_registration(client_id_documents=True, allow_private_client_id_hosts=True, resources=[resource], scopes=scopes)
+    with provider.configuration.open("a") as file:
+        file.write('\n[resolver]\nhosts = { "client.example" = ["127.0.0.1"] }\n')
     with provider.running():
         provider.define_scope(SCOPE, "Use the tools of the greeter")
         yield provider
@@ -151,7 +146,7 @@ async def test_an_agent_whose_id_is_a_url(provider: Provider, web: Documents, ag
 
 async def test_an_agent_registers_itself_with_the_token(provider: Provider, agent: Agent, resource: str) -> None:
     with serving(provider, resource):
-        said = await agent.ask(agent.provider(), token=TOKEN)
+        said = await agent.ask(agent.provider(), token=REGISTRATION_TOKEN)
 
     client = agent.kept["client_info"]
     assert said == f"{USER}@LOCALHOST by {client.client_id}"

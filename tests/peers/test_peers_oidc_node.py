@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.provider import CALLBACK, LOGGED_OUT, USER, Person, Provider
+from rig.provider import CALLBACK, LOGGED_OUT, REGISTRATION_TOKEN, USER, Person, Provider
 
 from greatseal.testing.service import free_port
 
@@ -31,6 +31,7 @@ def run(provider: Provider, person: Person) -> Run:
             "post_logout_redirect_uri": LOGGED_OUT,
             "scope": "openid profile email offline_access",
             "resource": resource,
+            "token": registered.get("token"),
         }
         with subprocess.Popen(
             [node(package), SCRIPTS / f"{script or package}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -47,6 +48,24 @@ def run(provider: Provider, person: Person) -> Run:
         raise AssertionError(f"{script or package} ended with {process.returncode}")
 
     return run
+
+
+@pytest.mark.parametrize("provider", ["open"], indirect=True)
+def test_openid_client_registers_itself(provider: Provider, run: Run) -> None:
+    found = run("openid-client", {"client_id": "", "token": REGISTRATION_TOKEN}, script="openid-client-registration")
+
+    assert found["registered"]["client_name"] == "Registered by itself"
+    assert found["registered"]["client_id"] == found["claims"]["aud"]
+    assert found["claims"]["sub"] == found["refreshed"]
+    assert found["status"] == 401
+
+
+@pytest.mark.parametrize("provider", ["open"], indirect=True)
+def test_oauth4webapi_registers_itself_and_changes_and_deletes_that(provider: Provider, run: Run) -> None:
+    found = run("oauth4webapi", {"client_id": "", "token": REGISTRATION_TOKEN}, script="oauth4webapi-registration")
+
+    assert found["client_id"] == found["read"]
+    assert (found["type"], found["renamed"], found["again"], found["gone"]) == ("bearer", "Renamed", 401, 204)
 
 
 def node(package: str) -> Path:

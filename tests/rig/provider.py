@@ -48,6 +48,9 @@ groups = ["administrators"]
 """
 
 
+REGISTRATION_TOKEN = "let-the-programs-in-0123456789"
+
+
 class Provider(Server):
     """``greatseal serve`` with the identity provider, an administrator and :data:`USER`; with an ``authority`` it serves https."""
 
@@ -62,6 +65,13 @@ class Provider(Server):
         add(folder / "users.toml", USER, PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("staff",))
         handlers = [] if self.context is None else [urllib.request.HTTPSHandler(context=self.context)]
         self._admin = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()), *handlers)
+
+    def open_registration(self, **settings: Any) -> None:
+        """Let programs register themselves with :data:`REGISTRATION_TOKEN`, and change that; ``settings`` are of [registration]."""
+        text = self.configuration.read_text().replace("[plugins]\n", '[plugins]\nenabled = ["registration"]\n')
+        server = f'[server]\nregistration_token = "{REGISTRATION_TOKEN}"\nregistration_management = true\n'
+        more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+        self.configuration.write_text(text.replace("[server]\n", server) + f"\n[registration]\n{more}")
 
     @property
     def issuer(self) -> str:
