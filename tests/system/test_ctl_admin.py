@@ -67,10 +67,10 @@ class Desk:
         assert found is not None, self.server.log()
         return self.ctl("login", "admin", "--password-file", "-", given=found.group(1))
 
-    def post(self, path: str, form: dict[str, str]) -> tuple[int, Any]:
+    def post(self, path: str, form: dict[str, str], **headers: str) -> tuple[int, Any]:
         data = urllib.parse.urlencode(form).encode()
         try:
-            with urllib.request.urlopen(self.server.base_url + path, data, timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(self.server.base_url + path, data, headers), timeout=10) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -235,3 +235,25 @@ def test_keys_rotate_and_the_service_starts_again_under_the_new_cluster_key(data
         assert made["previous_kid"] not in states
         assert desk.ctl("clients", "show", sealed["client_id"])["has_secret"] is True
         assert len(desk.ctl("audit", "--type", "cluster_key_rotated")) == 2
+
+
+def test_the_clients_of_a_keycloak_realm_move_in_once_with_their_secrets(desk):
+    export = str(Path(__file__).parents[2] / "plugins/idp/tests/data/keycloak-26-realm.json")
+    outcomes = {row["name"]: row["outcome"] for row in desk.ctl("clients", "import-keycloak", export)}
+    assert (outcomes["wiki"], outcomes["api"], desk.ctl("clients", "list")) == ("would be registered", "left out", [])
+
+    first = desk.run("--json", "clients", "import-keycloak", "--apply", export)
+    again = desk.run("--json", "clients", "import-keycloak", "--apply", export)
+
+    assert first.returncode == 1, "a scheme of a phone's own is off"
+    assert "some clients were refused; the others are registered" in first.stderr
+    rows = {row["name"]: row for row in json.loads(first.stdout)}
+    assert "redirect_uris" in rows["phone-app"]["notes"][0]
+    assert {name for name, row in rows.items() if row["outcome"] == "registered"} == {"bank", "batch", "hmac", "wiki"}
+    form = {"grant_type": "refresh_token", "refresh_token": "none"}
+    basic = base64.b64encode(f"{rows['wiki']['client_id']}:wiki-secret-wiki-secret-wiki-secret".encode()).decode()
+    status, refused = desk.post("/token", form, Authorization=f"Basic {basic}")
+    assert (status, refused["error"]) == (400, "invalid_grant"), "the secret of there is good here"
+    second = {row["name"]: row for row in json.loads(again.stdout)}
+    assert (second["wiki"]["outcome"], second["wiki"]["client_id"]) == ("here already", rows["wiki"]["client_id"])
+    assert len(desk.ctl("clients", "list")) == 4

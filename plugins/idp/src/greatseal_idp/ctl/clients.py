@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from greatseal.ctl.base import YES, Admin, CtlProblem, command, confirm, secret_of
+from greatseal_idp.ctl.keycloak import Offered, Planned, Unreadable, plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,6 +100,54 @@ def delete_client(admin: Admin, client_id: str, yes: bool) -> None:
     confirm(f"Delete the client {client_id}?", yes)
     admin.ask("DELETE", "clients", client_id)
     admin.output.done(f"client {client_id} is deleted")
+
+
+@command(clients, "import-keycloak")
+@click.argument("export", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--apply", is_flag=True, help="Register them; without it nothing is changed.")
+@click.option("--new-secrets", is_flag=True, help="Replace the secrets that the export hides, and show the new ones.")
+def import_keycloak(admin: Admin, export: Path, apply: bool, new_secrets: bool) -> None:
+    """Register the clients of a Keycloak realm, of the file of kc.sh export.
+
+    Each gets a client_id of this service, which its application must be told, and keeps its secret. A client that is here already from an
+    earlier run is left as it is.
+    """
+    found = _plan(admin, export, new_secrets=new_secrets)
+    here = {client["software_id"]: client["client_id"] for client in admin.listed("clients") if client.get("software_id")}
+    rows = [_imported(admin, one, here.get(one.mark) if one.mark else None, apply=apply) for one in found]
+    admin.output.rows(iter(rows), ("name", "outcome", "client_id", "client_secret", "notes"), "the realm has no clients of its own")
+    if any(row["outcome"] == "refused" for row in rows):
+        raise CtlProblem("some clients were refused; the others are registered")
+
+
+def _plan(admin: Admin, export: Path, *, new_secrets: bool) -> list[Planned]:
+    metadata = admin.anonymous().ask("GET", ".well-known", "openid-configuration").value
+    offered = Offered(grant_types=metadata["grant_types_supported"], scopes=metadata["scopes_supported"])
+    try:
+        return plan(export.read_bytes(), offered, new_secrets=new_secrets)
+    except (OSError, Unreadable) as error:
+        raise CtlProblem(f"{export}: {error}", code=2) from None
+
+
+def _imported(admin: Admin, one: Planned, client_id: str | None, *, apply: bool) -> dict[str, Any]:
+    """One line of the report; with ``apply`` the client is registered, unless it is there."""
+    row: dict[str, Any] = {"name": one.name, "outcome": "would be registered", "client_id": None, "client_secret": None, "notes": one.notes}
+    if one.body is None:
+        return {**row, "outcome": "left out"}
+    if client_id is not None:
+        return {**row, "outcome": "here already", "client_id": client_id, "notes": ()}
+    if not apply:
+        return row
+    try:
+        made = admin.ask("POST", "clients", body=one.body, headers=STRICT)
+    except CtlProblem as problem:
+        return {**row, "outcome": "refused", "notes": (str(problem), *one.notes)}
+    return {
+        **row,
+        "outcome": "registered",
+        "client_id": made["client_id"],
+        "client_secret": one.body["client_secret"] if one.is_new_secret else None,
+    }
 
 
 def body_of(
