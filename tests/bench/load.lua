@@ -1,9 +1,10 @@
 -- wrk sends the bodies of a file, one for each request, and every answer is checked. Arguments: bodies, content expected in an answer,
 -- "cycle" (begin again), "once" (the bodies must be enough) or "follow" (an answer's refresh_token makes the next body), the file that
--- gets the access tokens (or "-").
+-- gets the access tokens or device codes as forms (or "-"), the status expected.
 
 local REFRESH = "grant_type=refresh_token&refresh_token="
-local bodies, first, last, mode, expected, kept = {}, 1, 0, "cycle", "", nil
+local POLL = "grant_type=urn:ietf:params:oauth:grant-type:device_code&device_code="
+local bodies, first, last, mode, expected, kept, wanted = {}, 1, 0, "cycle", "", nil, 200
 local threads = {}
 wrong, missing = 0, 0
 
@@ -20,7 +21,7 @@ function init(args)
       bodies[last] = line
     end
   end
-  expected, mode = args[2], args[3]
+  expected, mode, wanted = args[2], args[3], tonumber(args[5])
   if args[4] ~= "-" then
     kept = io.open(args[4], "w")
     kept:setvbuf("full", 65536)
@@ -47,7 +48,7 @@ function request()
 end
 
 function response(status, headers, body)
-  if status ~= 200 or not body:find(expected, 1, true) then
+  if status ~= wanted or not body:find(expected, 1, true) then
     wrong = wrong + 1
     if wrong == 1 then
       io.stderr:write("answered ", status, ": ", body, "\n")
@@ -59,7 +60,8 @@ function response(status, headers, body)
     bodies[last] = REFRESH .. body:match('"refresh_token":"([^"]+)"')
   end
   if kept then
-    kept:write("token=", body:match('"access_token":"([^"]+)"'), "\n")
+    local token = body:match('"access_token":"([^"]+)"')
+    kept:write(token and "token=" .. token or POLL .. body:match('"device_code":"([^"]+)"'), "\n")
   end
 end
 

@@ -1,8 +1,9 @@
 """The identity provider under load: documents, tokens, introspection, refreshes on durable SQLite."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
@@ -17,6 +18,9 @@ FAMILIES = 80
 REPEATED = 100
 CREDENTIALS = ("grant_type=client_credentials",)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+DEVICE = {"grant_types": ["authorization_code", "refresh_token", "client_credentials", DEVICE_CODE]}
+BEGIN_DEVICE = ("scope=openid",)
 REFRESH = "grant_type=refresh_token&refresh_token="
 FORMATS: dict[str, dict[str, str]] = {
     "opaque": {"access_token_format": "opaque"},
@@ -40,8 +44,9 @@ class Ours:
         self.target = Target(provider.base_url, pid)
         self.folder = folder
         self.logins = {name: self._register(format_) for name, format_ in FORMATS.items()}
+        self.device = self._register(DEVICE)
 
-    def _register(self, format_: dict[str, str]) -> tuple[str, str]:
+    def _register(self, format_: Mapping[str, Any]) -> tuple[str, str]:
         registered = self.provider.register(**format_)
         login = registered["client_id"], registered["client_secret"]
         # The first proof of a chosen secret is slow on purpose, and 32 at once are too many attempts.
@@ -67,6 +72,12 @@ class Ours:
             login=self.logins[format_],
             mode="cycle" if repeated else "once",
         )
+
+    def polls(self) -> Workload:
+        """The first poll of devices whose person has not decided yet."""
+        begin = Workload(path="/device_authorization", expected='"device_code"', bodies=BEGIN_DEVICE, login=self.device)
+        forms = fresh_forms(self.target, begin, 2 * SECONDS, self.folder)
+        return Workload(path="/token", expected='"authorization_pending"', status=400, bodies=forms, login=self.device, mode="once")
 
     def refreshes(self) -> Workload:
         """Of families that a person began now."""
@@ -109,6 +120,7 @@ def _workloads(ours: Ours) -> Iterator[tuple[str, Workload]]:
     yield "introspection of repeated tokens", ours.introspection("ES256", repeated=True)
     yield "introspection of fresh opaque tokens", ours.introspection("opaque")
     yield "refresh with ID token", ours.refreshes()
+    yield "device poll", ours.polls()
 
 
 def _row(name: str, measured: list[tuple[Sample, Measured]]) -> Row:

@@ -27,6 +27,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     expected: str
     """What each answer must have in it."""
+    status: int = 200
+    """Of each answer."""
     bodies: Sequence[str] = ()
     login: tuple[str, str] | None = None
     mode: Literal["cycle", "once", "follow"] = "cycle"
@@ -50,14 +52,14 @@ def installed() -> bool:
 
 
 def run(target: Target, workload: Workload, seconds: int, folder: Path, *, keep: Path | None = None) -> tuple[Sample, Measured]:
-    """Load ``target`` for some seconds. ``keep`` gets the access tokens, as forms of an introspection. Raises RuntimeError for a wrong
-    answer."""
+    """Load ``target`` for some seconds. ``keep`` gets the access tokens, as forms of an introspection, or the device codes, as polls.
+    Raises RuntimeError for a wrong answer."""
     bodies = folder / "bodies"
     bodies.write_text("".join(f"{body}\n" for body in workload.bodies))
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(SCRIPT)]
     if workload.login:
         command += ["-H", f"Authorization: Basic {b64encode(':'.join(workload.login).encode()).decode()}"]
-    given = [str(bodies) if workload.bodies else "-", workload.expected, workload.mode, str(keep or "-")]
+    given = [str(bodies) if workload.bodies else "-", workload.expected, workload.mode, str(keep or "-"), str(workload.status)]
     reference = reference_us()
     used = cpu_us(target.pid)
     answer = subprocess.run(
@@ -73,7 +75,7 @@ def run(target: Target, workload: Workload, seconds: int, folder: Path, *, keep:
 
 
 def fresh_forms(target: Target, workload: Workload, seconds: int, folder: Path) -> list[str]:
-    """Access tokens that nobody has shown yet, each in a form of an introspection."""
+    """Access tokens or device codes that nobody has shown yet, each in a form."""
     kept = folder / "tokens"
     run(target, workload, seconds, folder, keep=kept)
     return kept.read_text().split()

@@ -27,6 +27,7 @@ from greatseal_device_flow.decisions import Decisions
 from greatseal_device_flow.grant import GRANT_TYPE, DeviceCode
 from greatseal_device_flow.limits import WRONG_OF_ADDRESS, WRONG_OF_SESSION, DeviceLimits
 from greatseal_device_flow.owners import owner_of_user_code
+from greatseal_device_flow.pace import Pace
 from greatseal_device_flow.requests import DeviceRequests
 from greatseal_device_flow.settings import DeviceTokens
 from greatseal_device_flow.tables import SCHEMA
@@ -113,7 +114,7 @@ class Flow:
         self.requests = DeviceRequests(self.host, self.authorizations, DeviceTokens())
         self.limits = DeviceLimits(self.host, 1)
         self.decisions = Decisions(self.authorizations, self.requests, self.limits)
-        self.grant = DeviceCode(self.host, self.requests, self.authorizations)
+        self.grant = DeviceCode(self.host, self.requests, self.authorizations, Pace(clock, 5))
 
     async def _told(self, event: Any) -> None:
         self.events.append(event.detail)
@@ -155,19 +156,26 @@ class TestDeviceCode(GrantContract):
         return poll_of(await self.flow.approved())
 
 
-async def test_the_approval_between_preparation_and_transaction_is_found_by_the_next_poll(flow):
-    begun = await flow.requests.begin(ASKED)
-    prepared = await flow.grant.prepare(poll_of(begun.device_code))
-    await flow.decisions.decide(FakeCall(), ANN, begun.user_code, "approve")
+async def test_the_memory_of_polls_is_bounded(monkeypatch):
+    monkeypatch.setattr("greatseal_device_flow.pace.MOST", 2)
+    pace = Pace(FakeClock(), 5)
 
-    early = await flow.host.db.write(flow.grant.redeem, prepared)
+    assert [pace.poll(device) for device in (b"a", b"b", b"c", b"b", b"a", b"b")] == [None, None, None, 10, None, 15]
+    pace.forget(b"b")
+    assert pace.poll(b"b") is None
 
-    assert early.problem.error == "authorization_pending"
-    flow.clock.advance(5)
-    prepared = await flow.grant.prepare(poll_of(begun.device_code))
+
+async def test_of_polls_that_were_prepared_one_is_redeemed_and_none_too_late(flow, monkeypatch):
+    monkeypatch.setattr(flow.authorizations, "redeem", lambda _tx, _granted: None)
+    prepared = await flow.grant.prepare(poll_of(await flow.approved()))
+    late = await flow.grant.prepare(poll_of(await flow.approved()))
+
     assert (await flow.host.db.write(flow.grant.redeem, prepared)).subject == ANN.subject
     with pytest.raises(InvalidGrant):
         await flow.host.db.write(flow.grant.redeem, prepared)
+    flow.clock.advance(600)
+    with pytest.raises(InvalidGrant):
+        await flow.host.db.write(flow.grant.redeem, late)
 
 
 def taken_back(_tx: Any, _granted: Any) -> None:

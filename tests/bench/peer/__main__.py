@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import requests
 from bench.measure import Sample
-from bench.tokens import CREDENTIALS, FAMILIES, FORMATS, REFRESH, SECONDS, Ours
+from bench.tokens import BEGIN_DEVICE, CREDENTIALS, FAMILIES, FORMATS, REFRESH, SECONDS, Ours
 from bench.wrk import Target, Workload, fresh_forms, installed, run
 from rig.postgres import bench_cluster
 from rig.provider import Provider
@@ -58,6 +58,11 @@ class Peer:
         forms = fresh_forms(self.target, self.credentials(format_), 3 * SECONDS, self.folder)
         return Workload(path="/token/introspection", expected='"active":true', bodies=forms, login=(format_, SECRET), mode="once")
 
+    def polls(self) -> Workload:
+        begin = Workload(path="/device/auth", expected='"device_code"', bodies=BEGIN_DEVICE, login=("ES256", SECRET))
+        forms = fresh_forms(self.target, begin, 2 * SECONDS, self.folder)
+        return Workload(path="/token", expected='"authorization_pending"', status=400, bodies=forms, login=("ES256", SECRET), mode="once")
+
     def refreshes(self) -> Workload:
         tokens = requests.get(f"{self.target.base_url}/begin-families?count={FAMILIES}", timeout=10).text.split()
         bodies = [REFRESH + token for token in tokens]
@@ -71,6 +76,7 @@ def workloads(side: Ours | Peer) -> Mapping[str, Callable[[], Workload]]:
     # oidc-provider keeps none of its JWTs, so that they cannot be introspected.
     made["introspection of opaque tokens"] = partial(side.introspection, "opaque")
     made["refresh with ID token"] = side.refreshes
+    made["device poll"] = side.polls
     return made
 
 

@@ -56,7 +56,7 @@ const client = (name) => ({
   client_id: name,
   client_secret: 'a-secret-of-forty-three-characters-01234567',
   redirect_uris: ['https://rp.example/callback'],
-  grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
+  grant_types: ['authorization_code', 'refresh_token', 'client_credentials', 'urn:ietf:params:oauth:grant-type:device_code'],
   token_endpoint_auth_method: 'client_secret_basic',
   id_token_signed_response_alg: 'ES256',
 });
@@ -73,6 +73,7 @@ const provider = new Provider(issuer, {
   features: {
     devInteractions: { enabled: false },
     clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
     introspection: { enabled: true },
     revocation: { enabled: true },
     resourceIndicators: {

@@ -15,6 +15,7 @@ from greatseal_device_flow.endpoint import PATH, DeviceEndpoint
 from greatseal_device_flow.grant import DeviceCode
 from greatseal_device_flow.limits import DeviceLimits
 from greatseal_device_flow.owners import owner_of_user_code
+from greatseal_device_flow.pace import Pace
 from greatseal_device_flow.page import DevicePage
 from greatseal_device_flow.requests import DeviceRequests
 from greatseal_device_flow.settings import AttemptLimit, DeviceTokens
@@ -55,7 +56,8 @@ class Plugin:
 
     @hookimpl
     def grants(self, host: Host) -> Sequence[Grant[Any]]:
-        return [DeviceCode(host, self.requests(host), host.service(AUTHORIZATIONS))]
+        pace = Pace(host.clock, host.settings(DeviceTokens).device_interval)
+        return [DeviceCode(host, self.requests(host), host.service(AUTHORIZATIONS), pace)]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:

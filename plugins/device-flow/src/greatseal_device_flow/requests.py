@@ -33,7 +33,6 @@ TRIES = 200
 _NEW = insert_new(t)
 _BY_DIGEST = select(t).where(t.c.digest == param("device"))
 _BY_USER_CODE = select(t).where(t.c.user_digest == param("code"), t.c.expires_at > param("moment"))
-_POLLED = update(t).where(t.c.digest == param("device")).values(polled_at=param("moment"), poll_interval=param("pause"))
 _DECIDE = (
     update(t)
     .where(t.c.digest == param("device"), t.c.status == "pending", t.c.expires_at > param("moment"))
@@ -45,24 +44,18 @@ _SWEEP = delete(t).where(t.c.digest.in_(_OLD))
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. Moments are microseconds, ``interval`` is seconds."""
+    """A row. Moments are microseconds."""
 
     digest: bytes
     client_id: str
     asked: Authorization
     status: Status
-    interval: int
-    polled_at: int | None
     created_at: int
     expires_at: int
 
     def is_expired(self, now: int) -> bool:
         """Whether it is too late for everybody."""
         return self.expires_at <= now
-
-    def is_too_fast(self, now: int) -> bool:
-        """Whether a poll comes too soon after the one before it; the first never does."""
-        return self.polled_at is not None and 0 <= now - self.polled_at < self.interval * SECOND
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,8 +122,6 @@ class DeviceRequests:
             client_id=asked.client_id,
             asked=msgspec.json.encode(asked).decode(),
             status="pending",
-            poll_interval=self._settings.device_interval,
-            polled_at=None,
             created_at=tx.now,
             expires_at=tx.now + self._settings.device_code_ttl * SECOND,
         )
@@ -155,14 +146,9 @@ def find(tx: Tx, digest: bytes) -> Waiting | None:
     return None if row is None else _waiting(row)
 
 
-def note_poll(tx: Tx, waiting: Waiting, *, slower: int = 0) -> None:
-    """Remember that the device polled, and by how many seconds it is to be slower from now on."""
-    tx.run(_POLLED, device=waiting.digest, moment=tx.now, pause=waiting.interval + slower)
-
-
-def use_up(tx: Tx, waiting: Waiting) -> bool:
+def use_up(tx: Tx, digest: bytes) -> bool:
     """Take what was approved; False when another poll was first, or it is too late."""
-    return tx.count(_USE, device=waiting.digest, moment=tx.now) == 1
+    return tx.count(_USE, device=digest, moment=tx.now) == 1
 
 
 def _decide(tx: Tx, waiting: Waiting, decision: Status) -> None:
@@ -200,8 +186,6 @@ def _waiting(row: Row) -> Waiting:
         client_id=row.client_id,
         asked=msgspec.json.decode(row.asked, type=Authorization),
         status=row.status,
-        interval=row.poll_interval,
-        polled_at=row.polled_at,
         created_at=row.created_at,
         expires_at=row.expires_at,
     )

@@ -3,7 +3,7 @@
 from sqlalchemy import Column, MetaData
 
 from greatseal.api.declarations import Schema
-from greatseal.db.tables import Blob, Document, Id, Moment, Serial, State, Text, table
+from greatseal.db.tables import Blob, Document, Id, Moment, State, Text, table
 
 metadata = MetaData()
 
@@ -16,8 +16,6 @@ request = table(
     Column("client_id", Id, nullable=False),
     Column("asked", Document, nullable=False),
     Column("status", Text, nullable=False),  # pending, approved, denied, used
-    Column("poll_interval", Serial, nullable=False),  # seconds
-    Column("polled_at", Moment),
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False, index=True),
 )

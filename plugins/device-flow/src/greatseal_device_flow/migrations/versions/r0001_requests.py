@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from greatseal.db.tables import Blob, Document, Id, Moment, Serial, Text
+from greatseal.db.tables import Blob, Document, Id, Moment, Text
 
 revision = "0001"
 down_revision = None
@@ -17,8 +17,6 @@ def upgrade() -> None:
         sa.Column("client_id", Id, nullable=False),
         sa.Column("asked", Document, nullable=False),
         sa.Column("status", Text, nullable=False),
-        sa.Column("poll_interval", Serial, nullable=False),
-        sa.Column("polled_at", Moment),
         sa.Column("created_at", Moment, nullable=False),
         sa.Column("expires_at", Moment, nullable=False),
     )
