@@ -48,10 +48,15 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     digest: bytes
     client_id: str
-    asked: Authorization
+    encoded: str
     status: Status
     created_at: int
     expires_at: int
+
+    @property
+    def asked(self) -> Authorization:
+        """What the device asked for. Polls do without."""
+        return msgspec.json.decode(self.encoded, type=Authorization)
 
     def is_expired(self, now: int) -> bool:
         """Whether it is too late for everybody."""
@@ -184,7 +189,7 @@ def _waiting(row: Row) -> Waiting:
     return Waiting(
         digest=bytes(row.digest),
         client_id=row.client_id,
-        asked=msgspec.json.decode(row.asked, type=Authorization),
+        encoded=row.asked,
         status=row.status,
         created_at=row.created_at,
         expires_at=row.expires_at,
