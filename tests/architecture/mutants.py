@@ -66,6 +66,7 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/scopes.py",
     "plugins/idp/src/greatseal_idp/token/**/*.py",
     "plugins/idp/src/greatseal_idp/ui/account.py",
+    "plugins/jar/src/**/*.py",
     "plugins/onion-csr-01/src/**/*.py",
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from joserfc.jwk import ECKey
 from rig.provider import CALLBACK, LOGGED_OUT, REGISTRATION_TOKEN, USER, Person, Provider
 
 from greatseal.testing.service import free_port
@@ -22,7 +23,7 @@ Run = Callable[..., dict[str, Any]]
 def run(provider: Provider, person: Person) -> Run:
     """``run(package, registered)``: what the script of that package found out as that client; ``resource`` is an API of it."""
 
-    def run(package: str, registered: dict[str, Any], *, script: str = "", resource: str = "") -> dict[str, Any]:
+    def run(package: str, registered: dict[str, Any], *, script: str = "", resource: str = "", **more: Any) -> dict[str, Any]:
         settings = {
             "issuer": provider.issuer,
             "client_id": registered["client_id"],
@@ -32,6 +33,7 @@ def run(provider: Provider, person: Person) -> Run:
             "scope": "openid profile email offline_access",
             "resource": resource,
             "token": registered.get("token"),
+            **more,
         }
         with subprocess.Popen(
             [node(package), SCRIPTS / f"{script or package}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -148,3 +150,38 @@ def test_oauth4webapi_refuses_and_is_refused_what_lacks_the_key(provider: Provid
         assert tried.pop("good") == 200
         assert tried == dict.fromkeys(tried, 401)
         assert len(tried) == 8
+
+
+@both_databases
+def test_openid_client_signs_its_requests_and_reads_signed_answers(provider: Provider, run: Run) -> None:
+    key = ECKey.generate_key("P-256", {"kid": "one", "use": "sig"})
+    registered = provider.register(
+        jwks={"keys": [key.as_dict(private=False)]},
+        request_object_signing_alg="ES256",
+        require_signed_request_object=True,
+        strict_request_object=True,
+        userinfo_signed_response_alg="ES256",
+        introspection_signed_response_alg="ES256",
+    )
+
+    found = run("openid-client", registered, script="openid-client-jar", key=key.as_dict(private=True))
+
+    assert found["plain"] == {"sent": ["client_id", "request"], "back": ["response"]}
+    assert found["pushed"] == {"sent": ["client_id", "request_uri"], "back": ["response"]}
+    assert found["userinfo"]["preferred_username"] == USER
+    assert (found["introspected"]["active"], found["introspected"]["sub"]) == (True, found["sub"])
+
+
+def test_oauth4webapi_signs_its_requests_and_reads_signed_answers(provider: Provider, run: Run) -> None:
+    key = ECKey.generate_key("P-256", {"kid": "one", "use": "sig"})
+    registered = provider.register(
+        token_endpoint_auth_method="client_secret_post",
+        jwks={"keys": [key.as_dict(private=False)]},
+        authorization_signed_response_alg="RS256",
+    )
+
+    found = run("oauth4webapi", registered, script="oauth4webapi-jar", key=key.as_dict(private=True))
+
+    assert found["claims"]["iss"] == provider.issuer
+    assert found["refused"] == "invalid_request"
+    assert found["forged"] == found["atPar"] == "invalid_request_object"

@@ -69,6 +69,28 @@ def test_authlib(provider: Provider, person: Person, metadata: dict[str, Any], l
         assert client.introspect_token(metadata["introspection_endpoint"], **asked).json() == {"active": False}
 
 
+def test_authlib_with_a_signed_request(provider: Provider, person: Person, metadata: dict[str, Any], library: Library) -> None:
+    """RFC 9101 and JARM."""
+    authlib = library("authlib.integrations.requests_client", "authlib")
+    key = library("joserfc.jwk", "joserfc").ECKey.generate_key("P-256", {"kid": "one", "use": "sig"})
+    registered = provider.register(jwks={"keys": [key.as_dict(private=False)]}, require_signed_request_object=True)
+    secret = registered["client_secret"]
+    with authlib.OAuth2Session(registered["client_id"], secret, redirect_uri=CALLBACK, code_challenge_method="S256") as client:
+        url, state = client.create_authorization_url(metadata["authorization_endpoint"], code_verifier="v" * 43, scope=SCOPE)
+        claims = {**dict(parse_qsl(urlsplit(url).query)), "iss": client.client_id, "aud": provider.issuer, "response_mode": "query.jwt"}
+        signed = jwt.encode({"alg": "ES256", "kid": "one", "typ": "oauth-authz-req+jwt"}, claims, key)
+        asked = urlencode({"client_id": client.client_id, "request": signed})
+
+        back = dict(parse_qsl(urlsplit(person.visit(f"{metadata['authorization_endpoint']}?{asked}")).query))
+
+        keys = KeySet.import_key_set(requests.get(metadata["jwks_uri"], timeout=10).json())
+        answer = jwt.decode(back["response"], keys, algorithms=["ES256"]).claims
+        assert (answer["state"], answer["aud"]) == (state, client.client_id)
+        tokens = client.fetch_token(metadata["token_endpoint"], code=answer["code"], code_verifier="v" * 43)
+        assert client.get(metadata["userinfo_endpoint"]).json()["preferred_username"] == USER
+        assert verified(tokens["id_token"], metadata, client.client_id, None)["iss"] == provider.issuer
+
+
 def test_authlib_with_a_private_key(provider: Provider, metadata: dict[str, Any], library: Library) -> None:
     """private_key_jwt and client_credentials."""
     authlib = library("authlib.integrations.requests_client", "authlib")

@@ -162,6 +162,14 @@ async def test_a_plugin_signs_no_token_that_this_service_takes_back(service: Any
         await service.kernel.service(TOKENS).sign(typ, {"sub": "alice@LOCALHOST"})
 
 
+async def test_a_jwt_without_a_subject_is_no_id_token_and_may_be_signed(service: Any) -> None:
+    token = await service.kernel.service(TOKENS).sign("JWT", {"aud": "c1", "iat": 1, "exp": 2})
+
+    assert parse_compact(token).header["typ"] == "JWT"
+    signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing
+    assert signing.identity(token) is None
+
+
 async def test_a_plugin_signs_tokens_of_its_own_type_as_this_issuer(service: Any) -> None:
     token = await service.kernel.service(TOKENS).sign("token-authority+jwt", {"iss": "https://other.example", "sub": "x"}, alg="RS256")
 

@@ -30,7 +30,13 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def provider(start_service: Any, people: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Any:
+def features() -> tuple[str, ...]:
+    """What the provider has beside signed client assertions."""
+    return ()
+
+
+@pytest.fixture
+async def provider(start_service: Any, people: Path, clock: FakeClock, features: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The running service."""
     monkeypatch.setattr("greatseal_idp.clients.secrets._HASHER", CHEAP)
     return await start_service(
@@ -38,6 +44,7 @@ async def provider(start_service: Any, people: Path, clock: FakeClock, monkeypat
         "resolver",
         "users-file",
         "client-auth-jwt",
+        *features,
         users={"file": str(people)},
         rbac={"role": [{"name": "administrator", "permissions": ["*"], "groups": ["administrators"]}]},
         server={"auth_rate_limit": 0},

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from greatseal.api.clients import Client
 from greatseal.api.problems import Outbound, Unavailable
 from greatseal.host import Clock
 from greatseal.jose.keysets import VerificationKey, named, read_key_set
@@ -57,6 +58,15 @@ class RemoteKeys:
         """
         found = named(await self._keys(url, KEPT_SECONDS), header)
         return found or named(await self._keys(url, REFETCH_SECONDS), header)
+
+    async def of_client(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
+        """The same of the keys that a client registered, inline or behind its ``jwks_uri``.
+
+        Raises ValueError when it registered none that sign.
+        """
+        if client.jwks_uri is not None:
+            return await self.of(client.jwks_uri, header)
+        return named(read_key_set(client.jwks or {}), header)
 
     async def _keys(self, url: str, age: float) -> tuple[VerificationKey, ...]:
         lock = self._locks.setdefault(url, asyncio.Lock())

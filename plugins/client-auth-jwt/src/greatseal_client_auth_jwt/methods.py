@@ -1,14 +1,13 @@
 """The two methods of RFC 7523 s2.2: an assertion under the client's key pair, or under a MAC with its secret."""
 
 import hmac
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import Jws
-from greatseal.jose.keysets import VerificationKey, named, read_key_set
+from greatseal.jose.keysets import read_key_set
 from greatseal.net import RemoteKeys
 from greatseal_client_auth_jwt.assertion import Assertion, accept, read, refused
 
@@ -56,7 +55,10 @@ class PrivateKeyJwt(ByAssertion):
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)
-        keys = await self._keys_of(client, credentials.jws.header)
+        try:
+            keys = await self._keys.of_client(client, credentials.jws.header)
+        except ValueError as error:  # they were accepted when the client was registered
+            raise refused(str(error)) from None
         used = next((key.key for key in keys if key.signed(credentials.jws)), None)
         if used is None:
             raise refused("no key of the client made the signature")
@@ -64,14 +66,6 @@ class PrivateKeyJwt(ByAssertion):
             raise refused(f"the key of the client is blocked ({blocked.reason})")
         await accept(self._host, credentials, client)
         return ClientMatch(subject=client.client_id)
-
-    async def _keys_of(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
-        if client.jwks_uri is not None:
-            return await self._keys.of(client.jwks_uri, header)
-        try:
-            return named(read_key_set(client.jwks or {}), header)
-        except ValueError as error:  # they were accepted when the client was registered
-            raise refused(str(error)) from None
 
 
 class ClientSecretJwt(ByAssertion):

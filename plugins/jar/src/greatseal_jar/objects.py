@@ -1,0 +1,155 @@
+"""Request objects by value (RFC 9101): the parameter ``request`` is a whole authorization request that the client signed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from greatseal.api.authorization import Ask, Extension, Wish
+from greatseal.api.clients import Client, InvalidClientMetadata, Registration
+from greatseal.api.http import Parameters
+from greatseal.api.moments import SECOND
+from greatseal.api.problems import BadRequest
+from greatseal.host import Host
+from greatseal.jose.acceptance import spki_sha256
+from greatseal.jose.compact import ALGORITHMS, Jws, parse_compact
+from greatseal.jose.keysets import read_key_set
+from greatseal.jose.strict import decode_object
+from greatseal.net import RemoteKeys
+
+TYPE = "oauth-authz-req+jwt"
+LEEWAY = 60
+"""Seconds by which a client's clock may be ahead."""
+LONGEST = 3600
+"""Seconds that an object of a strict client may live, and be old (FAPI 2.0 Message Signing s5.3.1)."""
+
+_OF_THE_JWT = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
+_REPEATED = frozenset({"resource", "audience"})  # RFC 8707 s2, RFC 8693 s2.1
+
+
+class InvalidRequestObject(BadRequest):
+    """The request object is not good (RFC 9101 s7)."""
+
+    error = "invalid_request_object"
+
+
+class RequestObjectFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Members of a client."""
+
+    request_object_signing_alg: str | None = None
+    """The only algorithm that its request objects may have (OpenID Connect Registration s2)."""
+    require_signed_request_object: bool = False
+    """Whether a request without a request object is refused (RFC 9101 s10.5)."""
+    strict_request_object: bool = False
+    """Whether ``typ``, ``nbf`` and ``exp`` must be there, with an hour between the two at most (FAPI 2.0 Message Signing s5.3.1)."""
+
+
+class RequestObjects(Extension[msgspec.Struct]):
+    """Every client with registered keys may sign its requests."""
+
+    name = "request-objects"
+    fields = RequestObjectFields
+    opens = "request"
+
+    def __init__(self, host: Host, keys: RemoteKeys) -> None:
+        self._host = host
+        self._keys = keys
+
+    def check(self, registration: Registration) -> None:
+        client = registration.client
+        alg = client.more.get("request_object_signing_alg")
+        if alg is not None and alg not in ALGORITHMS:
+            raise InvalidClientMetadata(f"request_object_signing_alg: expected one of {', '.join(ALGORITHMS)}")
+        for name in RequestObjectFields.__struct_fields__:
+            if client.more.get(name) and client.jwks is None and client.jwks_uri is None:
+                raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks")
+        if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
+            raise InvalidClientMetadata("jwks_uri must begin with https://")
+        if client.jwks is not None:
+            try:
+                read_key_set(client.jwks)
+            except ValueError as error:
+                raise InvalidClientMetadata(f"jwks: {error}") from None
+
+    async def open(self, ask: Ask) -> Parameters:
+        try:
+            jws = parse_compact(ask.sent["request"])
+            claims = decode_object(jws.payload)
+        except ValueError as error:  # BadJws is one
+            raise InvalidRequestObject(f"the request object is no signed JWT: {error}") from None
+        _check_header(jws, ask.client)
+        await self._check_signature(jws, ask.client)
+        self._check_parties(claims, ask.client)
+        self._check_times(claims, ask.client)
+        return Parameters(parameters(claims))
+
+    async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
+        if ask.at != "token" and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
+            raise BadRequest("this client must send its request as a signed request object (RFC 9101 s10.5)")
+        return None
+
+    async def _check_signature(self, jws: Jws, client: Client) -> None:
+        try:
+            keys = await self._keys.of_client(client, jws.header)
+        except ValueError:
+            raise InvalidRequestObject("the client has no keys that sign; register jwks_uri or jwks") from None
+        used = next((key.key for key in keys if key.signed(jws)), None)
+        if used is None:
+            raise InvalidRequestObject("no registered key of the client made the signature (RFC 9101 s6.2)")
+        if await self._host.blocked_keys.find(spki_sha256(used)):
+            raise InvalidRequestObject("the key is blocked, since others may have it; register a new one")
+
+    def _check_parties(self, claims: Mapping[str, Any], client: Client) -> None:
+        """Who says it to whom (RFC 9101 s4, s6.3)."""
+        for name in ("client_id", "iss"):
+            if claims.get(name) != client.client_id:
+                raise InvalidRequestObject(f"{name} in the request object is not the client_id of the request (RFC 9101 s4, s6.3)")
+        audience = claims.get("aud")
+        if self._host.issuer not in (audience if isinstance(audience, list) else [audience]):
+            raise InvalidRequestObject(f"aud in the request object is not {self._host.issuer} (RFC 9101 s4)")
+        if "request" in claims or "request_uri" in claims:
+            raise InvalidRequestObject("request and request_uri must not be in a request object (RFC 9101 s4)")
+
+    def _check_times(self, claims: Mapping[str, Any], client: Client) -> None:
+        now = self._host.clock.now() // SECOND
+        expires, begins, made = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
+        if expires is not None and expires <= now:
+            raise InvalidRequestObject("the request object has expired")
+        if max(begins or 0, made or 0) > now + LEEWAY:
+            raise InvalidRequestObject("the request object is not valid yet: nbf or iat lies in the future")
+        if client.more.get("strict_request_object") is True:
+            if expires is None or begins is None:
+                raise InvalidRequestObject("the request objects of this client need nbf and exp")
+            if expires - begins > LONGEST or now - begins > LONGEST:
+                raise InvalidRequestObject(f"exp is more than {LONGEST} s after nbf, or nbf more than {LONGEST} s ago")
+
+
+def parameters(claims: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The authorization request in the claims of a request object: values that are no text are their JSON."""
+    for name, value in claims.items():
+        if name in _OF_THE_JWT or value is None:
+            continue
+        for one in value if name in _REPEATED and isinstance(value, list) else (value,):
+            yield name, one if isinstance(one, str) else msgspec.json.encode(one).decode()
+
+
+def _check_header(jws: Jws, client: Client) -> None:
+    typ = jws.header.get("typ")
+    strict = client.more.get("strict_request_object") is True
+    said = typ.lower().removeprefix("application/") if isinstance(typ, str) else typ
+    if said not in ((TYPE,) if strict else (TYPE, "jwt", None)):
+        raise InvalidRequestObject(f"typ of the request object is not {TYPE} (RFC 9101 s10.8)")
+    if jws.alg not in ALGORITHMS:
+        raise InvalidRequestObject(f"alg of the request object is none of {', '.join(ALGORITHMS)}")
+    if jws.alg != client.more.get("request_object_signing_alg", jws.alg):
+        raise InvalidRequestObject("alg of the request object is not the one that the client registered")
+
+
+def _moment(claims: Mapping[str, Any], name: str) -> int | None:
+    """A NumericDate (RFC 7519 s2), in whole seconds."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 40:
+        raise InvalidRequestObject(f"{name} in the request object is no NumericDate")
+    return int(value)
