@@ -1,7 +1,9 @@
 """Settings of all tests."""
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -32,3 +34,25 @@ def _log_as_it_was() -> Iterator[None]:
     yield
     if structlog.get_config() != before:
         structlog.configure(**before)
+
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def forbidden() -> Iterator[Path]:
+    """A file in a folder that this process may not search, for the whole test; root becomes another user meanwhile."""
+    me = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "locked" / "file"
+        file.parent.mkdir()
+        file.touch(0o755)
+        file.parent.chmod(0)
+        if me == 0:
+            os.chown(name, NOBODY, -1)
+            os.seteuid(NOBODY)
+        try:
+            yield file
+        finally:
+            os.seteuid(me)
+            file.parent.chmod(0o700)

@@ -272,6 +272,28 @@ def test_a_cluster_key_that_cannot_be_used_is_told(tmp_path):
     assert report(cluster={"key_file": str(absent)}) == [f"[cluster] key_file: {absent}: the folder {absent.parent} is not there; make it"]
 
 
+def test_what_lies_in_a_folder_that_may_not_be_searched_is_told(monkeypatch, forbidden):
+    locked, base = forbidden.parent, forbidden.parent.parent
+    told = f"{locked}: the state folder cannot be used: {locked} cannot be written by this user; see [server] state_dir"
+
+    monkeypatch.chdir(base)
+    assert report({"state_dir": str(locked)}, database={"url": f"sqlite:///{locked}/x.db"}) == [told]
+    assert report(database={"url": f"sqlite:///{forbidden}"}) == [told]
+    assert report(cluster={"key_file": str(forbidden)}) == [
+        f"{forbidden}: the cluster key file cannot be used: Permission denied"
+    ]
+
+
+def test_a_cluster_key_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+    file = tmp_path / "keys" / "cluster.key"
+    file.parent.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: path != file.parent)  # root may write everywhere
+
+    assert report({"state_dir": str(tmp_path)}, cluster={"key_file": str(file)}) == [
+        f"[cluster] key_file: {file} cannot be made: {file.parent} cannot be written by this user"
+    ]
+
+
 # ---- What plugins add to the report
 
 BROKEN = """

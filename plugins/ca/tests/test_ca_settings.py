@@ -64,7 +64,9 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
         ({"eku": ["9.9"]}, "[profiles.p] eku: '9.9' is unknown"),
         ({"allowed_identifier_patterns": ["ok", "(["]}, "[profiles.p] allowed_identifier_patterns: '([' is no regular expression"),
         ({"allowed_identifier_patterns": ["(?a)(?u)x"]}, "[profiles.p] allowed_identifier_patterns: '(?a)(?u)x' is no regular expression"),
-        ({"auth_hook": "/nowhere/hook"}, "[profiles.p] auth_hook: /nowhere/hook is no file"),
+        ({"auth_hook": "/nowhere/hook"}, "[profiles.p] auth_hook: /nowhere/hook is no file that can be executed"),
+        ({"auth_hook": "/etc/passwd"}, "[profiles.p] auth_hook: /etc/passwd is no file that can be executed"),
+        ({"auth_hook": "/"}, "[profiles.p] auth_hook: / is no file that can be executed"),
         ({"identifier_match": "some"}, "[profiles.p] identifier_match: invalid enum value 'some'"),
         ({"ca_ids": ["other"]}, "[profiles.p] ca_ids: 'other' is no [ca] id; there is default"),
         ({"issue_as": "root"}, "[profiles.p] issue_as: 'root' signs certificates of CAs alone; x509 is for all others"),
@@ -92,6 +94,13 @@ def test_wrong_values_of_a_ca_are_named(tmp_path, values, message):
 )
 def test_wrong_values_of_a_profile_are_named(tmp_path, values, message):
     assert one(tmp_path, profiles={"p": values}).startswith(message)
+
+
+def test_files_in_a_folder_that_may_not_be_searched_are_told(forbidden):
+    folder, key, cert = forbidden.parent.parent, str(forbidden), str(forbidden.with_name("ca.pem"))
+
+    assert one(folder, profiles={"p": {"auth_hook": key}}) == f"[profiles.p] auth_hook: {key} is no file that can be executed"
+    assert one(folder, ca={"key_file": key, "cert_file": cert}) == f"[ca] default: {key} cannot be read: Permission denied"
 
 
 @pytest.mark.parametrize("wish", ["request", "always"])

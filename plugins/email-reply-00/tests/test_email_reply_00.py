@@ -196,6 +196,11 @@ def test_ca_196_ca_247_a_mistake_of_the_operator_is_told_at_the_start(changes: d
     assert not EmailChallenge(**{**GOOD, **changes, "enabled": False}).enabled  # type: ignore[arg-type]
 
 
+def test_ca_247_a_program_in_a_folder_that_may_not_be_searched_is_told(forbidden: Path) -> None:
+    with pytest.raises(ValueError, match=f"^send_script: {forbidden} is no file that can be executed$"):
+        EmailChallenge(**{**GOOD, "send_script": forbidden})  # type: ignore[arg-type]
+
+
 class Limits:
     """Lets ``left`` through."""
 

@@ -1,4 +1,4 @@
-"""Whether files can be made in a folder, asked without making anything: for ``verify`` hooks that speak of files to come."""
+"""What can be told of a file or folder without making anything: for ``verify`` hooks and settings that name one."""
 
 import os
 import stat
@@ -20,3 +20,8 @@ def folder_problem(folder: Path) -> str | None:
             return f"{found} cannot be written by this user"
         return None
     return f"{folder} has no folder above it"
+
+
+def is_program(path: Path) -> bool:
+    """Whether this process may execute the file ``path``; False too where a folder above it may not be searched."""
+    return os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids) and path.is_file()

@@ -1,5 +1,6 @@
 """Where the store is, and what stops it from being opened."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -55,7 +56,9 @@ def sqlite_path(url: str) -> Path:
 def check_url(url: str) -> None:
     """Raises :class:`StoreProblem` for a URL that no database can be opened under, as far as that can be told without opening one."""
     if dialect_of(url) == "sqlite":
-        if (path := sqlite_path(url)).is_dir():
+        path = sqlite_path(url)
+        # What may not be searched is told of its folder.
+        if os.access(path, os.F_OK, effective_ids=os.access in os.supports_effective_ids) and path.is_dir():
             raise StoreProblem(f"[database] url names the folder {path}: use sqlite:///path of a file")
         return
     try:

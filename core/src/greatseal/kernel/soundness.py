@@ -41,15 +41,25 @@ def file_problems(state_dir: Path, database: DatabaseConfig | None, cluster: set
         folder = sqlite_path(database.url).parent
         if folder != state_dir and (reason := folder_problem(folder)):
             problems.append(f"[database] url: no database can be made in {folder}: {reason}")
-    key_file = cluster.key_file or state_dir / "cluster.key"
-    if key_file.exists():
-        try:
-            load_cluster_key(key_file, create=False)
-        except StartProblem as problem:
-            problems += problem.messages
-    elif cluster.key_file and not (key_file.parent.is_dir() or key_file.parent == state_dir):
-        problems.append(f"[cluster] key_file: {key_file}: the folder {key_file.parent} is not there; make it")
+    if cluster.key_file or not problems:  # else the state folder is told already, with what is in it
+        problems += _key_file_problems(cluster.key_file or state_dir / "cluster.key", state_dir)
     return problems
+
+
+def _key_file_problems(key_file: Path, state_dir: Path) -> list[str]:
+    try:
+        if key_file.exists():
+            load_cluster_key(key_file, create=False)
+        elif key_file.parent != state_dir:
+            if not key_file.parent.is_dir():
+                return [f"[cluster] key_file: {key_file}: the folder {key_file.parent} is not there; make it"]
+            if reason := folder_problem(key_file.parent):
+                return [f"[cluster] key_file: {key_file} cannot be made: {reason}"]
+    except StartProblem as problem:
+        return list(problem.messages)
+    except OSError as error:
+        return [f"{key_file}: the cluster key file cannot be used: {error.strerror}"]
+    return []
 
 
 def listeners(

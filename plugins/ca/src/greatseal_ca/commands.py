@@ -161,10 +161,11 @@ async def crl(plugin: Plugin, host: Host, ca_id: str | None, out: Path) -> None:
 async def _shown(host: Host, settings: CaSettings) -> list[str]:
     lines = []
     issuing, roots = [await host.db.read(generations, settings.id, role) for role in ("issuing", "root")]
+    waiting = await host.db.read(asked, settings.id)
     if settings.key_file:
         lines += [f"key in {settings.key_file}", *_of_files(settings)]
     elif not issuing:
-        lines.append("not made yet; the first start makes it")
+        lines.append("not made yet" if waiting else "not made yet; the first start makes it")
     for one in issuing:
         lines.append(f"issuing certificate, generation {one.number}, key {one.kid}")
         lines += [f"  {line}" for line in _described(one.der)]
@@ -172,7 +173,7 @@ async def _shown(host: Host, settings: CaSettings) -> list[str]:
     for one in roots:
         gone = "" if await find_root(host, settings) else ", which is gone"
         lines += [f"root certificate, made here, key {one.kid}{gone}", *(f"  {line}" for line in _described(one.der))]
-    if waiting := await host.db.read(asked, settings.id):
+    if waiting:
         where = "elsewhere" if waiting.elsewhere else "here"
         lines.append(f"a request of {as_datetime(waiting.created_at):%Y-%m-%d} waits for its certificate by a root {where}")
     return lines

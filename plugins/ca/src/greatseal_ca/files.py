@@ -97,7 +97,10 @@ class Files(Brought):
         return self._load()
 
     def look(self) -> tuple[list[str], int]:
-        there = (self.key_file.exists(), self.cert_file.exists())
+        try:
+            there = (self.key_file.exists(), self.cert_file.exists())
+        except OSError as error:  # a folder that may not be searched
+            return [f"[ca] {self.ca.id}: {error.filename} cannot be read: {error.strerror}"], made_days(self.ca)
         if there == (False, False):
             reasons = filter(None, map(folder_problem, dict.fromkeys((self.key_file.parent, self.cert_file.parent))))
             problems = [f"[ca] {self.ca.id}: {self.key_file} and {self.cert_file} cannot be made: {reason}" for reason in reasons]

@@ -12,6 +12,7 @@ from cryptography.x509 import ObjectIdentifier
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from greatseal.api.acme import RESERVED_CA_IDS
+from greatseal.api.folders import is_program
 from greatseal.api.keys import HashAlg, in_store
 
 KEY_TYPES = ("ec:P-256", "ec:P-384", "rsa:2048", "rsa:3072", "rsa:4096", "ed25519", "ml-dsa-44", "ml-dsa-65", "ml-dsa-87")
@@ -184,8 +185,8 @@ class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if self.subject_organization and len(self.subject_organization) > _LONGEST_ORGANIZATION:
             problems.append(f"subject_organization: longer than {_LONGEST_ORGANIZATION} characters")
-        if self.auth_hook and not self.auth_hook.is_file():
-            problems.append(f"auth_hook: {self.auth_hook} is no file; name an executable program")
+        if self.auth_hook and not is_program(self.auth_hook):
+            problems.append(f"auth_hook: {self.auth_hook} is no file that can be executed")
         if problems:
             raise ValueError("; ".join(problems))
 

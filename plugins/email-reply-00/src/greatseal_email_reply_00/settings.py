@@ -1,6 +1,5 @@
 """The configuration keys of email-reply-00."""
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from greatseal.api.declarations import Secret
+from greatseal.api.folders import is_program
 
 _ADDRESS = re.compile(r"[A-Za-z0-9][!#-?A-Z^-~]*@[a-z0-9.-]+", re.ASCII)
 
@@ -40,8 +40,7 @@ class EmailChallenge(msgspec.Struct, frozen=True, kw_only=True):
     def _script_problem(self) -> str | None:
         if self.send_script is None:
             return "send_script is missing: the program that sends challenge mails"
-        executable = self.send_script.is_file() and os.access(self.send_script, os.X_OK)
-        return None if executable else f"send_script: {self.send_script} is no file that can be executed"
+        return None if is_program(self.send_script) else f"send_script: {self.send_script} is no file that can be executed"
 
     def _secret_problem(self) -> str | None:
         given = self.webhook_hmac_secret is not None and self.webhook_hmac_secret.value
