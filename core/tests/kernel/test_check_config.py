@@ -279,9 +279,7 @@ def test_what_lies_in_a_folder_that_may_not_be_searched_is_told(monkeypatch, for
     monkeypatch.chdir(base)
     assert report({"state_dir": str(locked)}, database={"url": f"sqlite:///{locked}/x.db"}) == [told]
     assert report(database={"url": f"sqlite:///{forbidden}"}) == [told]
-    assert report(cluster={"key_file": str(forbidden)}) == [
-        f"{forbidden}: the cluster key file cannot be used: Permission denied"
-    ]
+    assert report(cluster={"key_file": str(forbidden)}) == [f"{forbidden}: the cluster key file cannot be used: Permission denied"]
 
 
 def test_a_cluster_key_that_cannot_be_made_is_told(tmp_path, monkeypatch):

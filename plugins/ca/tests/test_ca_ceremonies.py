@@ -30,6 +30,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.testing.service import Service, document, serve
 from greatseal.testing.store import audit, key
 from greatseal_ca import tables
+from greatseal_ca.commands import _described
 from greatseal_ca.commands import ca as commands
 
 SUBORDINATES = select(tables.certificate).where(tables.certificate.c.issue_as == "root")
@@ -629,6 +630,15 @@ async def test_what_is_no_ca_is_not_cross_signed(tmp_path, make_csr):
 
 
 # ---- What is shown
+
+
+@pytest.mark.parametrize(("number", "serial"), [(0xABC, "0abc"), (0xABCD, "abcd"), (1, "01")])
+def test_a_serial_is_shown_in_whole_octets_as_revoke_reads_it(brought, number, serial):
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(brought.root.subject, brought.root.subject, key.public_key(), number)
+    builder = builder.not_valid_before(brought.root.not_valid_before_utc).not_valid_after(brought.root.not_valid_after_utc)
+
+    assert _described(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER))[1].startswith(f"serial {serial}, ")
 
 
 async def test_cas_are_shown_with_their_certificates_and_without_private_keys(tmp_path, make_csr, brought):

@@ -191,9 +191,11 @@ def _of_files(settings: CaSettings) -> list[str]:
 
 def _described(der: bytes) -> list[str]:
     certificate = x509.load_der_x509_certificate(der)
+    number = certificate.serial_number
+    serial = number.to_bytes((number.bit_length() + 7) // 8, "big").hex()  # whole octets: `ca revoke` reads them
     return [
         f"{certificate.subject.rfc4514_string()}",
-        f"serial {certificate.serial_number:x}, {_until(certificate)}, {_key_type(certificate)}",
+        f"serial {serial}, {_until(certificate)}, {_key_type(certificate)}",
         f"SHA-256 {fingerprint(der)}",
     ]
 
