@@ -27,11 +27,11 @@ class Office(OperatorDesk):
     clock: FakeClock
     tokens: dict[str, str]
 
-    async def certify(self, name: str, ca_id: str | None = None, **more: Any) -> Certificate:
+    async def certify(self, name: str, ca_id: str | None = None, *, profile: str | None = None, **more: Any) -> Certificate:
         """A certificate for a DNS name."""
         issuance: Any = self.service.kernel.service(ISSUANCE)
         db = self.service.kernel.store
-        chosen = issuance.profile(None, ca_id)
+        chosen = issuance.profile(profile, ca_id)
         names, csr = (Identifier("dns", name),), issuance.read_csr(csr_for(name))
         request = IssuanceRequest(profile=chosen, ca_id=chosen.ca_id, identifiers=names, csr=csr, **{"account": None, **more})
         prepared = await db.write(issuance.reserve, await issuance.compose(request))

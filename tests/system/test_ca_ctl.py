@@ -143,7 +143,14 @@ async def test_eab_keys_accounts_orders_profiles_and_cas(office, ctl, tmp_path):
     assert (await ctl.run("eab", "delete", "kid-1", "--yes")).exit_code == 0
     assert await told(ctl, "eab", "list") == await told(ctl, "accounts", "list") == await told(ctl, "orders", "list") == []
     assert (await ctl.run("accounts", "show", "x")).exit_code == 1
-    assert {one["ca_id"] for one in await told(ctl, "profiles")} == {"default", "other"}
+    assert {one["ca_id"] for one in await told(ctl, "profiles", "list")} == {"default", "other"}
+    made = await told(ctl, "profiles", "create", "short", "--set", "validity_days=6", "--set", 'crl_url=""')
+    replaced = await told(ctl, "profiles", "replace", "short", "--set", 'ca_ids=["other"]')
+    assert (made["validity_days"], made["source"], replaced["ca_ids"]) == (6, "operator", ["other"])
+    assert await told(ctl, "profiles", "show", "short") == replaced
+    wrong = await ctl.run("profiles", "create", "long", "--set", "validity_days=no")
+    assert (wrong.exit_code, "expected FIELD=JSON" in wrong.stderr) == (2, True)
+    assert (await ctl.run("profiles", "delete", "short", "--yes")).exit_code == 0
     assert [one["id"] for one in await told(ctl, "cas", "list")] == ["default", "other"]
     crossed = await ctl.run("cas", "cross-sign", "other", "--of", "default", "--years", "2")
     root = tmp_path / "root.pem"

@@ -76,6 +76,23 @@ class Snapshot(Protocol[T_co]):
         """The whole, as of the last change that was told before this call."""
 
 
+class KeyedTables(Protocol):
+    """Tables of a keyed section that come while the service runs. Each is bound as if it stood in the configuration file."""
+
+    @property
+    def configured(self) -> frozenset[str]:
+        """The keys of those in the file: they cannot be changed."""
+
+    def read(self, key: str, table: Mapping[str, object]) -> Mapping[type, msgspec.Struct]:
+        """What every plugin that reads the section makes of a table, by Struct. Raises ValueError that says what is wrong."""
+
+    def put(self, key: str, table: Mapping[str, object]) -> None:
+        """Add or replace one, for every plugin that reads the section. Raises ValueError for a wrong one, and for one of the file."""
+
+    def remove(self, key: str) -> None:
+        """Take one away. Raises ValueError for one of the file."""
+
+
 class Changes(Protocol):
     """One mechanism that keeps memory and database together: caches and snapshots forget what a commit changed."""
 
@@ -292,7 +309,10 @@ class Host(Protocol):
         """The bound Struct of an ``Owns`` or ``Reads`` of one table."""
 
     def settings_by_key(self, struct: type[S]) -> Mapping[str, S]:
-        """Those of a keyed section, ``name.*``."""
+        """Those of a keyed section, ``name.*``: a view that changes with :meth:`tables`, so look a key up when it is needed."""
+
+    def tables(self, section: str) -> KeyedTables:
+        """Tables of the keyed section ``section.*`` that the owner of the section keeps elsewhere than in the configuration file."""
 
     def settings_list(self, struct: type[S]) -> Sequence[S]:
         """Those of a repeated section, ``name[]``, in order."""

@@ -79,7 +79,7 @@ class Bench:
         limits = OrderLimits(host)
         self.authorizations = Authorizations(host, paths)
         self.new = NewAuthorizations(host, Profiles(), self.authorizations, limits)
-        self.orders = Orders(host, Profiles(), self.new, limits)
+        self.orders = Orders(host, Profiles(), self.new, limits, profiles={})
         self.challenges = Challenges(host, paths, Accounts(host, paths), self.authorizations)
 
 

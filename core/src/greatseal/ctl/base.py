@@ -9,8 +9,10 @@
         admin.output.record(admin.ask("GET", "weather", place))     # GET /api/admin/weather/<place>
 """
 
+import json
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import chain, count, islice
@@ -22,7 +24,7 @@ import click
 from greatseal.ctl.client import LOGIN, CtlProblem, Server, SessionFile
 from greatseal.ctl.tables import Output, printable
 
-__all__ = ["LIMIT", "WHEN", "YES", "Admin", "CtlProblem", "command", "confirm", "operator_command", "secret_of", "timestamp"]
+__all__ = ["LIMIT", "WHEN", "YES", "Admin", "CtlProblem", "command", "confirm", "members_of", "operator_command", "secret_of", "timestamp"]
 
 P = ParamSpec("P")
 DEFAULT_SERVER = "http://localhost:8080"
@@ -167,6 +169,21 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a person at a terminal; a program has to know what it does."""
     if not yes and sys.stdin.isatty() and not click.confirm(question):
         raise CtlProblem("nothing was changed")
+
+
+def members_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """The members that options ``--set FIELD=JSON`` name."""
+    members: dict[str, Any] = {}
+    for text in pairs:
+        name, equals, value = text.partition("=")
+        try:
+            members[name] = json.loads(value) if equals else None
+        except ValueError:
+            equals = ""
+        if not equals:
+            example = f"{name or 'FIELD'}={json.dumps(value or 'text')}"
+            raise CtlProblem(f"--set {text}: expected FIELD=JSON, for example --set {shlex.quote(example)}", code=2)
+    return members
 
 
 def secret_of(file: str) -> str:

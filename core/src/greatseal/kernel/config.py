@@ -79,6 +79,20 @@ class Binder:
             self._bind_one(bound, document, declaration, seen)
         return bound
 
+    def one_more(self, section: str, key: str, table: Document) -> tuple[dict[type, msgspec.Struct], list[str]]:
+        """The Structs of a table of the keyed section ``section.*``, as if it stood in the file, and what is wrong with it."""
+        declared = [one for one in self.declared if one.section == f"{section}.*"]
+        place = Place.of(f"{section}.{dotted(key)}")
+        names = {field.encode_name for one in declared for field in msgspec.structs.fields(one.struct)}
+        problems = [f"{place.key(name)}: {_unknown(f'{section}.*', name, {f'{section}.*': names})}" for name in table.keys() - names]
+        made: dict[type, msgspec.Struct] = {}
+        for one in declared:
+            decoded = decode(table, one.struct, place)
+            problems += decoded.problems
+            if decoded.value is not None:
+                made[one.struct] = decoded.value
+        return made, list(dict.fromkeys(problems))
+
     @property
     def declared(self) -> list[Declaration]:
         """Everything that was declared."""

@@ -14,6 +14,7 @@ from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
 from greatseal.audit import recorded
 from greatseal.host import Blocking, NodeInfo
+from greatseal.kernel.keyed import KeyedTables
 from greatseal.kernel.redacted import in_force
 from greatseal.kernel.services import requires_of, uses_of
 from greatseal.keys.envelopes import FeatureEnvelopes
@@ -75,6 +76,9 @@ class PluginHost:
 
     def settings_by_key(self, struct: type[S]) -> Mapping[str, S]:
         return cast("Mapping[str, S]", self._kernel.bound.keyed[struct])
+
+    def tables(self, section: str) -> KeyedTables:
+        return KeyedTables(self._kernel.binder, self._kernel.bound, section)
 
     def settings_list(self, struct: type[S]) -> Sequence[S]:
         return cast("Sequence[S]", self._kernel.bound.repeated[struct])

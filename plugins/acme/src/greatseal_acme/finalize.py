@@ -90,16 +90,20 @@ class AccountGrant(FinalizeCheck):
     order = 30
 
     def __init__(self, profiles: Mapping[str, AcmeProfile]) -> None:
-        self._restricted = frozenset(id for id, profile in profiles.items() if profile.require_account_grant)
+        self._profiles = profiles
 
     async def check(self, finalization: Finalization) -> None:
         profile = finalization.profile.id
-        if profile in self._restricted and profile not in (finalization.account.profile_grants or ()):
+        if self._is_restricted(profile) and profile not in (finalization.account.profile_grants or ()):
             raise Unauthorized(_ungranted(profile))
+
+    def _is_restricted(self, profile: str) -> bool:
+        own = self._profiles.get(profile)
+        return own is not None and own.require_account_grant
 
     def check_now(self, tx: Tx, profile: str, account_id: str) -> None:
         """The same of the account as it is now: a hook or CAA may have taken their time. Raises Refuse."""
-        row = tx.one(ACCOUNT_BY_ID, id=account_id) if profile in self._restricted else None
+        row = tx.one(ACCOUNT_BY_ID, id=account_id) if self._is_restricted(profile) else None
         if row is not None and profile not in (decode(row.profile_grants) or ()):
             problem = Unauthorized(_ungranted(profile))
             raise Refuse(problem, [_denied(profile, self.name, problem, account_id)])

@@ -128,9 +128,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 class Orders:
     """Making and reading orders."""
 
-    def __init__(self, host: Host, issuance: Issuance, new: NewAuthorizations, limits: OrderLimits, *, shows_profile: bool = False) -> None:
+    def __init__(
+        self, host: Host, issuance: Issuance, new: NewAuthorizations, limits: OrderLimits, *, profiles: Mapping[str, object]
+    ) -> None:
         self._host = host
-        self._shows_profile = shows_profile
+        self._profiles = profiles
         self._issuance = issuance
         self._replacements = Replacements(host, issuance)
         self._new = new
@@ -156,7 +158,7 @@ class Orders:
             id=self._host.handles.new_id(),
             account=account,
             profile=profile,
-            profile_requested=self._shows_profile or asked.profile == profile.id,
+            profile_requested=bool(self._profiles) or asked.profile == profile.id,
             identifiers=identifiers,
             proofs=self._new.proofs(asked.identifiers, identifiers),
             not_before=not_before,

@@ -88,7 +88,8 @@ class Plugin:
     @hookimpl
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         profiles = host.settings_by_key(AcmeProfile)
-        return [AccountGrant(profiles)] if any(own.require_account_grant for own in profiles.values()) else []
+        may_come = host.section_present("admin")  # operators make profiles while the service runs
+        return [AccountGrant(profiles)] if may_come or any(own.require_account_grant for own in profiles.values()) else []
 
     @hookimpl
     def issuance_observers(self, host: Host) -> Sequence[IssuanceObserver]:

@@ -41,7 +41,7 @@ class Acme:
         self._random_member = secrets.token_urlsafe(8)
         cas = host.settings_list(CaId)
         self._issuance = issuance
-        self._offers_profiles = bool(host.settings_by_key(AcmeProfile))
+        self._configured = host.settings_by_key(AcmeProfile)
         self.paths = Paths(host.base_url, [ca.id for ca in cas], default_ca(cas), scoped=self._settings.account_scope == "ca")
         self.nonces = Nonces(host.node_id, host.clock)
         self.elsewhere = NoncesElsewhere(host, self.nonces)
@@ -51,7 +51,7 @@ class Acme:
         limits = OrderLimits(host)
         self.authorizations = Authorizations(host, self.paths)
         self.new_authorizations = NewAuthorizations(host, issuance, self.authorizations, limits)
-        self.orders = Orders(host, issuance, self.new_authorizations, limits, shows_profile=self._offers_profiles)
+        self.orders = Orders(host, issuance, self.new_authorizations, limits, profiles=self._configured)
         self.challenges = Challenges(host, self.paths, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, issuance)
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
@@ -91,5 +91,5 @@ class Acme:
 
     def _profiles(self, urls: Urls) -> dict[str, object]:
         """The profiles to choose from (draft-ietf-acme-profiles s3); none are shown where none are configured."""
-        offered = self._issuance.profiles(urls.ca_id) if self._offers_profiles else {}
+        offered = self._issuance.profiles(urls.ca_id) if self._configured else {}
         return {"profiles": {id: profile.description for id, profile in offered.items()}} if offered else {}

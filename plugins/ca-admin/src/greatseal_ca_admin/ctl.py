@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from greatseal.ctl.base import LIMIT, WHEN, YES, Admin, confirm, secret_of, timestamp
+from greatseal.ctl.base import LIMIT, WHEN, YES, Admin, confirm, members_of, secret_of, timestamp
 from greatseal.ctl.base import operator_command as command
 
 # ---- ACME accounts and orders
@@ -138,11 +138,52 @@ def delete_key(admin: Admin, kid: str, yes: bool) -> None:
 PEM = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@command(None, "profiles")
+@click.group()
+def profiles() -> None:
+    """Issuing profiles."""
+
+
+SETTINGS = click.option("--set", "settings", multiple=True, metavar="KEY=JSON", help="A key of [profiles.<id>]; may be given again.")
+
+
+@command(profiles, "list")
 def list_profiles(admin: Admin) -> None:
     """List the issuing profiles of every CA."""
-    columns = ("id", "ca_id", "validity_days", "eku", "issue_as")
+    columns = ("id", "ca_id", "validity_days", "eku", "issue_as", "source")
     admin.output.rows(iter(admin.ask("GET", "profiles")["profiles"]), columns, "no profiles")
+
+
+@command(profiles, "show")
+@click.argument("id")
+def show_profile(admin: Admin, id: str) -> None:
+    """Show one profile."""
+    admin.output.record(admin.ask("GET", "profiles", id))
+
+
+@command(profiles, "create")
+@click.argument("id")
+@SETTINGS
+def create_profile(admin: Admin, id: str, settings: tuple[str, ...]) -> None:
+    """Create a profile; certificates of it are issued at once."""
+    admin.output.record(admin.ask("POST", "profiles", body={**members_of(settings), "id": id}))
+
+
+@command(profiles, "replace")
+@click.argument("id")
+@SETTINGS
+def replace_profile(admin: Admin, id: str, settings: tuple[str, ...]) -> None:
+    """Replace all settings of a profile; one of the configuration file is changed there."""
+    admin.output.record(admin.ask("PUT", "profiles", id, body=members_of(settings)))
+
+
+@command(profiles, "delete")
+@click.argument("id")
+@YES
+def delete_profile(admin: Admin, id: str, yes: bool) -> None:
+    """Delete a profile; orders that named it cannot be finalized."""
+    confirm(f"Delete the profile {id}?", yes)
+    admin.ask("DELETE", "profiles", id)
+    admin.output.done(f"profile {id} is deleted")
 
 
 @click.group()
@@ -298,4 +339,4 @@ def resume(admin: Admin) -> None:
     admin.output.done("certificates are issued again")
 
 
-COMMANDS = (accounts, orders, eab, list_profiles, cas, operators, audit, stats, config, resume)
+COMMANDS = (accounts, orders, eab, profiles, cas, operators, audit, stats, config, resume)

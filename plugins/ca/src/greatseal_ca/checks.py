@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,16 +33,16 @@ class IdentifierPatterns(FinalizeCheck):
     order = 10
 
     def __init__(self, profiles: Mapping[str, ProfileSettings], log: structlog.stdlib.BoundLogger) -> None:
-        self._patterns = {id: _compiled(own.allowed_identifier_patterns) for id, own in profiles.items()}
-        self._any = {id for id, own in profiles.items() if own.identifier_match == "any"}
+        self._profiles = profiles
         self._log = log
 
     async def check(self, finalization: Finalization) -> None:
         profile = finalization.profile.id
-        patterns = self._patterns.get(profile)
-        if not patterns:
+        own = self._profiles.get(profile)
+        if own is None or not own.allowed_identifier_patterns:
             return
-        one_is_enough = profile in self._any
+        patterns = _compiled(own.allowed_identifier_patterns)
+        one_is_enough = own.identifier_match == "any"
         refused: list[str] = []
         for one in finalization.identifiers:
             matches = self._matches(profile, patterns, one.identifier)
@@ -141,9 +142,8 @@ def compromised_key() -> BadCsr:
     return BadCsr("a certificate for the key of the CSR was revoked for keyCompromise; make another key")
 
 
-def _compiled(patterns: Sequence[str]) -> "list[regex.Pattern[str]]":
-    if not patterns:
-        return []
+@lru_cache(1000)
+def _compiled(patterns: tuple[str, ...]) -> "list[regex.Pattern[str]]":
     import regex  # 15 ms of a start, for those that have patterns
 
     return [regex.compile(one) for one in patterns]

@@ -1,4 +1,4 @@
-"""The CA for its operators, on the admin listener: certificates, lists, CAs, profiles."""
+"""The CA for its operators, on the admin listener: certificates, lists, CAs."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import OPERATIONS, OPERATOR_ROLES, AuthScheme, Call, Operator, OperatorCaller, Reply, Route, operator_route
-from greatseal.api.issuance import Certificate, Profile
+from greatseal.api.issuance import Certificate
 from greatseal.api.lists import filter_of, page_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
@@ -58,8 +58,6 @@ class OperatorsOfCa:
             operator_route("GET", "/admin/cas", self.cas, OPERATIONS, "The CAs"),
             operator_route("GET", "/admin/cas/{id}", self.ca, OPERATIONS, "One CA"),
             operator_route("GET", "/admin/cas/{id}/cert", self.ca_certificate, OPERATIONS, "A CA and those above it, in PEM"),
-            operator_route("GET", "/admin/profiles", self.profiles, OPERATOR_ROLES, "The profiles of every CA"),
-            operator_route("GET", "/admin/profiles/{id}", self.profile, OPERATOR_ROLES, "One profile"),
         ]
 
     # ---- Certificates
@@ -136,21 +134,6 @@ class OperatorsOfCa:
     async def ca_certificate(self, call: Call) -> Reply:
         return Reply(body=as_pem(self._issuing(call).chain).encode(), content_type="application/pem-certificate-chain")
 
-    async def profiles(self, call: Call) -> Reply:
-        own = call.caller_as(OperatorCaller).only_ca
-        offered = [
-            _shown_profile(one) for ca_id in self._profiles.ca_ids if own in {None, ca_id} for one in self._profiles.of(ca_id).values()
-        ]
-        return Reply.json({"profiles": offered})
-
-    async def profile(self, call: Call) -> Reply:
-        own, id = call.caller_as(OperatorCaller).only_ca, call.path["id"]
-        found = [self._profiles.of(ca_id).get(id) for ca_id in self._profiles.ca_ids if own in {None, ca_id}]
-        offered = [one for one in found if one is not None]
-        if not offered:
-            raise NotFound("there is no such profile")
-        return Reply.json({**_shown_profile(offered[0]), "ca_ids": [one.ca_id for one in offered]})
-
     def _issuing(self, call: Call) -> Issuing:
         found = self._authorities.issuing.get(call.path["id"])
         if found is None:
@@ -171,14 +154,3 @@ class OperatorsOfCa:
             "issues_until": seconds(one.bounds.end),
             "profiles": list(self._profiles.of(one.ca_id)),
         }
-
-
-def _shown_profile(one: Profile) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "ca_id": one.ca_id,
-        "description": one.description,
-        "issue_as": one.issue_as,
-        "validity_days": one.validity_days,
-        "eku": list(one.eku),
-    }

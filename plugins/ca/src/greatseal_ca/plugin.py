@@ -23,6 +23,7 @@ from greatseal_ca.issuer import X509Issuer
 from greatseal_ca.lists import Lists
 from greatseal_ca.operators import OperatorsOfCa
 from greatseal_ca.pointers import Pointers
+from greatseal_ca.profile_routes import ProfilesOfOperators
 from greatseal_ca.profiles import PLAIN, Profiles
 from greatseal_ca.root import ROOT, RootIssuer
 from greatseal_ca.routes import CaCertificates
@@ -30,6 +31,7 @@ from greatseal_ca.settings import CaSettings, IssueAs, ProfileSettings, Profiles
 from greatseal_ca.shards import Shards
 from greatseal_ca.start import start_parts
 from greatseal_ca.status import StatusService
+from greatseal_ca.stored import StoredProfiles
 from greatseal_ca.tables import SCHEMA
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Parts:
         self.status = StatusService(host, self.authorities, self.lists)
         self.issuance = CertificateAuthority(host, self.profiles, self.authorities, self.inventory, self.lists)
         self.cas = cas
+        self.stored = StoredProfiles(host, cas, self.profiles, self.authorities, self.pointers)
 
     @cached_property
     def ceremonies(self) -> "Ceremonies":
@@ -95,6 +98,9 @@ class Plugin:
             EventType("cert.issue", "ca", "A certificate was issued; the principal is the account."),
             EventType("cert.revoke", "ca", "A certificate was revoked; the principal is who did it, the subject the account."),
             EventType("crl.force", "ca", "An operator, the principal, had the revocation lists of a CA made again; the detail names it."),
+            EventType("profile.create", "ca", "An operator, the principal, made a profile; the detail names it."),
+            EventType("profile.update", "ca", "An operator, the principal, replaced a profile; the detail names it."),
+            EventType("profile.delete", "ca", "An operator, the principal, deleted a profile; the detail names it."),
             EventType("cert.unknown", "ca", "A reservation was given up: a crash hid whether it was signed; it counts as revoked."),
         ]
 
@@ -119,9 +125,10 @@ class Plugin:
     def finalize_checks(self, host: Host) -> Sequence[FinalizeCheck]:
         settings = self.parts(host).profiles.settings
         checks: list[FinalizeCheck] = [BlockedKeyCheck(host.blocked_keys)]
-        if any(own.allowed_identifier_patterns for own in settings.values()):
+        may_come = host.section_present("admin")  # operators make profiles while the service runs
+        if may_come or any(own.allowed_identifier_patterns for own in settings.values()):
             checks.append(IdentifierPatterns(settings, host.log))
-        if any(own.key_types or own.key_usage != PLAIN.key_usage for own in settings.values()):
+        if may_come or any(own.key_types or own.key_usage != PLAIN.key_usage for own in settings.values()):
             checks.append(KeyTypes(settings))
         if any(own.auth_hook for own in settings.values()):
             checks.append(AuthHook(settings, host.scripts))
@@ -148,6 +155,7 @@ class Plugin:
             *CaCertificates(host, parts.authorities).routes(),
             *parts.status.routes(),
             *OperatorsOfCa(host, parts.issuance, parts.authorities, parts.profiles, parts.lists).routes(),
+            *ProfilesOfOperators(host, parts.profiles, parts.stored).routes(),
             *CrossSigning(host, parts.authorities, parts.inventory, lambda: parts.ceremonies).routes(),
         ]
 
@@ -177,6 +185,7 @@ class Plugin:
         async def opened() -> AsyncIterator[None]:
             parts = self.parts(host)
             await parts.authorities.open(host, parts.inventory)
+            await parts.stored.read()
             health.warn_of_cuts(host, parts.authorities, parts.profiles)
             yield
 
@@ -189,7 +198,7 @@ class Plugin:
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        return self.parts(host).status.jobs()
+        return [*self.parts(host).status.jobs(), *self.parts(host).stored.jobs()]
 
     @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:

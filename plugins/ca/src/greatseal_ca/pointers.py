@@ -25,6 +25,10 @@ class Pointers:
         self.silent: set[str] = set()
         """CAs that may not sign lists: no certificate names one of theirs."""
 
+    def read_again(self) -> None:
+        """After a profile changed."""
+        self._made.clear()
+
     def of(self, ca_id: str, name: str) -> str:
         """What is served here of a CA under that name."""
         return f"{self._base_url}/ca/{'' if ca_id == self._default_id else f'{ca_id}/'}{name}"

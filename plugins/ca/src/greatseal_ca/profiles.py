@@ -21,17 +21,26 @@ class Profiles:
     def __init__(self, cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], issue_as: Mapping[str, IssueAs]) -> None:
         self.capped = {ca_id: ca.enforce_validity_cap for ca_id, ca in cas.items()}
         """Whether the CA cuts lifetimes to what public CAs may give."""
-        self._configured = bool(configured)
         self.ca_ids = tuple(cas)
-        self.settings = configured or {BUILT_IN: PLAIN}
-        self._by_ca = {
-            ca_id: {
-                id: _profile(id, ca, own, issue_as.get(id, IssueAs()).issue_as)
-                for id, own in self.settings.items()
-                if not own.ca_ids or ca_id in own.ca_ids
-            }
-            for ca_id, ca in cas.items()
-        }
+        self.settings: dict[str, ProfileSettings] = {}
+        """Of every profile, by id; the same mapping as long as the service runs."""
+        self._cas = cas
+        self._keyed = configured
+        self._built_in = {} if configured else {BUILT_IN: PLAIN}
+        """What there is as long as the configuration has none: clients of before go on when an operator makes the first."""
+        self._issue_as = issue_as
+        self.read_again()
+
+    def read_again(self) -> None:
+        """After a profile came, changed or went."""
+        settings = {**self._built_in, **self._keyed}
+        self._by_ca = {ca_id: self._of(ca, settings) for ca_id, ca in self._cas.items()}
+        self.settings.clear()
+        self.settings.update(settings)
+
+    def _of(self, ca: CaSettings, settings: Mapping[str, ProfileSettings]) -> dict[str, Profile]:
+        offered = {id: own for id, own in settings.items() if not own.ca_ids or ca.id in own.ca_ids}
+        return {id: _profile(id, ca, own, self._issue_as.get(id, IssueAs()).issue_as) for id, own in offered.items()}
 
     def of(self, ca_id: str) -> Mapping[str, Profile]:
         """The profiles that the CA offers, by id."""
@@ -44,7 +53,7 @@ class Profiles:
     def choose(self, requested: str | None, ca_id: str) -> Profile:
         """The profile asked for, or the default. Raises InvalidProfile. Without configured profiles the wish does not count."""
         offered = self._by_ca[ca_id]
-        if requested is None or not self._configured:
+        if requested is None or not self._keyed:
             return offered.get(BUILT_IN) or next(iter(offered.values()))
         if requested not in offered:
             raise InvalidProfile(f"no such profile here; offered are {', '.join(offered)}")
@@ -76,8 +85,8 @@ class Profiles:
         return {profile.issue_as: profile.id for offered in self._by_ca.values() for profile in offered.values()}
 
 
-def problems(cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings]) -> list[str]:
-    """What is wrong between the profiles and the CAs, one line each."""
+def problems(cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSettings], *, whole: bool = True) -> list[str]:
+    """What is wrong between the profiles and the CAs, one line each; ``whole``: there are no others."""
     found = [
         f"[profiles.{id}] ca_ids: {ca_id!r} is no [ca] id; there is {', '.join(cas)}"
         for id, own in configured.items()
@@ -85,7 +94,7 @@ def problems(cas: Mapping[str, CaSettings], configured: Mapping[str, ProfileSett
         if ca_id not in cas
     ]
     served = {ca_id for own in configured.values() for ca_id in own.ca_ids or cas}
-    if configured and not found:
+    if whole and configured and not found:
         found += [f"[ca] {ca_id}: no profile is for this CA; name it in the ca_ids of one" for ca_id in cas if ca_id not in served]
     return found
 

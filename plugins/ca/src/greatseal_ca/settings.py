@@ -131,10 +131,9 @@ class ProfilesSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[profiles]: where profiles come from."""
 
     provider: Literal["builtin"] = "builtin"
-    """builtin: the tables [profiles.<id>] of this file."""
+    """builtin: the tables [profiles.<id>] of this file, and what operators make by the admin API."""
     refresh_interval_secs: Annotated[int, msgspec.Meta(ge=1)] = 3600
-    """How often profiles are read again from a provider where they may change; those of builtin stand in this file, which is read at the
-    start."""
+    """How often the profiles that operators made are read again, beside at once where they are made."""
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, kw_only=True):

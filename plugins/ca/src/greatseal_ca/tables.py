@@ -3,7 +3,7 @@
 from sqlalchemy import Column, Index, MetaData, PrimaryKeyConstraint, UniqueConstraint
 
 from greatseal.api.declarations import Schema
-from greatseal.db.tables import Blob, Flag, Id, Moment, Serial, State, Text, table
+from greatseal.db.tables import Blob, Collection, Document, Flag, Id, Moment, Serial, State, Text, table
 
 metadata = MetaData()
 
@@ -183,4 +183,16 @@ responder = table(
 )
 """Certificates of the keys that sign OCSP answers for a CA, recorded before they are signed."""
 
-SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0007")
+profile = table(
+    "ca_profile",
+    metadata,
+    State.REPLICATED,
+    Column("id", Id, primary_key=True),
+    Column("settings", Document, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+)
+"""Profiles that operators made: ``settings`` are the keys of a table ``[profiles.<id>]`` as JSON."""
+PROFILE = Collection("ca_profile", profile)
+
+SCHEMA = Schema(feature="ca", metadata=metadata, migrations="greatseal_ca.migrations", head="0008")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from cryptography import x509
 
@@ -18,21 +19,24 @@ _UTF8_STRING = 0x0C
 _HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*")
 
 
+_NONE = KerberosNames()
+_template = lru_cache(1000)(principal_template)
+
+
 class KerberosSans(SanInjector):
     """KRB5PrincipalName by templates and of the account, and one UPN."""
 
     name = "kerberos"
 
     def __init__(self, profiles: Mapping[str, KerberosNames]) -> None:
-        self._profiles = {id: own for id, own in profiles.items() if own != KerberosNames()}
-        self._templates = {id: [principal_template(one) for one in own.kpn_san_templates] for id, own in self._profiles.items()}
+        self._profiles = profiles
 
     def names(self, issuance: IssuanceRequest) -> Sequence[x509.GeneralName]:
-        id = issuance.profile.id
-        if (own := self._profiles.get(id)) is None:
+        own = self._profiles.get(issuance.profile.id)
+        if own is None or own == _NONE:
             return ()
         dns = _dns_names(issuance)
-        principals = [found for template in self._templates[id] for found in _of_template(template, dns)]
+        principals = [found for template in map(_template, own.kpn_san_templates) for found in _of_template(template, dns)]
         if own.inject_account_kpn:
             principals.append(_of_account(issuance))
         found: list[x509.GeneralName] = [_kpn(one) for one in principals]

@@ -1,15 +1,13 @@
 """``greatseal ctl clients``."""
 
-import json
 import secrets
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from greatseal.ctl.base import YES, Admin, CtlProblem, command, confirm, secret_of
+from greatseal.ctl.base import YES, Admin, CtlProblem, command, confirm, members_of, secret_of
 from greatseal_idp.ctl.keycloak import Offered, Planned, Unreadable, plan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -172,16 +170,7 @@ def body_of(
             body["tls_client_certificate"] = certificate.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise CtlProblem(f"{certificate}: {error}", code=2) from None
-    for text in more:
-        name, equals, value = text.partition("=")
-        try:
-            body[name] = json.loads(value) if equals else None
-        except ValueError:
-            equals = ""
-        if not equals:
-            example = f"{name or 'FIELD'}={json.dumps(value or 'text')}"
-            raise CtlProblem(f"--set {text}: expected FIELD=JSON, for example --set {shlex.quote(example)}", code=2)
-    return {**body, **dict.fromkeys(clear)}
+    return {**body, **members_of(more), **dict.fromkeys(clear)}
 
 
 def send(admin: Admin, method: str, *path: str, body: dict[str, Any], more: tuple[str, ...], clear: tuple[str, ...], **_: object) -> Any:
