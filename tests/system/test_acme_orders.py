@@ -311,7 +311,10 @@ async def test_ca_047_ca_048_profiles_and_grants(start_service):
         still = await client.post(ready.location)
         await site.service.host("acme").db.write(accounts.grant, client.kid.rpartition("/")[2], ("special",))
         granted = await client.finalize(ready.json, csr_for("b.localhost"))
+        open_to_all = await client.ready(site.responder, "c.localhost", profile="short")
+        ungranted = await client.finalize(open_to_all.json, csr_for("c.localhost"))
 
+    assert ungranted.json["status"] == "valid"
     assert unasked.json["profile"] == "short"  # the first, where none is named default
     assert short.json["profile"] == "short"
     assert (unknown.status, unknown.error) == (400, "invalidProfile")
