@@ -21,6 +21,7 @@ STAY = {
     "core_envelope_key": "a key for each node",
     "core_blocked_key": "a key that was given up must never be taken again; operators and revocations fill it",
     "acme_account": "certificates name it, and its key is never given to another (RFC 8555 s7.3.6)",
+    "ca_profile": "administrators make and delete it, 1,000 at most",
     "eab_key": "operators make and delete it, and one that was used must be known as used",
     "eab_use": "it is there as long as its key, and keeps a key of the configuration from coming back",
     "ca_authority": "a certificate for each generation of a CA",
