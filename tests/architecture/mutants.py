@@ -68,6 +68,7 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/jar/src/**/*.py",
     "plugins/onion-csr-01/src/**/*.py",
+    "plugins/rar/src/**/*.py",
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",

@@ -35,6 +35,13 @@ key_file = "{folder}/cluster.key"
 [oauth]
 allow_private_logout_hosts = true
 
+[[oauth.authorization_details]]
+type = "payment"
+sentence = "Pay {{amount}} EUR to {{creditor}}"
+members.amount = {{ type = "decimal", required = true }}
+members.creditor = {{ required = true }}
+members.actions = {{ type = "list of text" }}
+
 [tokens]
 device_interval = 1
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from rig.browser import Browser, Page, chromium
 
 from greatseal.api.directory import AccountState
@@ -20,6 +21,28 @@ from greatseal_users_file.edit import add
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 LOOK = {"display_name": "Example Organisation"}
+TRANSFER = {
+    "type": "payment_initiation",
+    "sentence": "Pay {instructedAmount.amount} {instructedAmount.currency} to {creditorName}",
+    "lines": ["The account of the receiver is {creditorAccount.iban}"],
+    "members": {
+        "actions": {"type": "list of text", "values": ["initiate", "status", "cancel"], "required": True},
+        "creditorName": {"required": True},
+        "instructedAmount": {
+            "type": "object",
+            "required": True,
+            "members": {"amount": {"type": "decimal", "required": True}, "currency": {"values": ["EUR", "CHF"], "required": True}},
+        },
+        "creditorAccount": {"type": "object", "members": {"iban": {"required": True}}},
+    },
+}
+PAYMENT = {
+    "type": "payment_initiation",
+    "actions": ["initiate", "status"],
+    "instructedAmount": {"amount": "123.50", "currency": "EUR"},
+    "creditorName": "Merchant A",
+    "creditorAccount": {"iban": "DE02100100109307118603"},
+}
 SIZES = {"wide": (960, 600), "narrow": (390, 700)}
 
 
@@ -30,6 +53,8 @@ async def main(folder: Path) -> None:
             await _of_everybody(browser, Path(state), folder)
         with tempfile.TemporaryDirectory() as state:
             await _of_further_steps(browser, Path(state), folder)
+        with tempfile.TemporaryDirectory() as state:
+            await of_details(browser, Path(state), folder)
 
 
 async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
@@ -78,6 +103,40 @@ async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None
         people.change("bob", state=AccountState(password_expired=True))
         async for page, kind in _kinds(browser):
             await _steps(page, service.url, people.passwords, folder, kind)
+
+
+async def of_details(browser: Browser, state: Path, folder: Path) -> None:
+    """The consent page with what a bank is asked for."""
+    users = state / "users.toml"
+    add(users, "ada", PASSWORD, display_name="Ada Example")
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "oauth": {"authorization_details": [TRANSFER]}, "webui": LOOK}
+    async with serve(document(state, ["idp", "users-file", "rar"], **sections)) as service:
+        host: Any = service.host("idp")
+        body = {
+            "client_name": "Example Shop",
+            "redirect_uris": ["http://localhost/account"],
+            "scopes": ["openid"],
+            "token_endpoint_auth_method": "none",
+            "authorization_details_types": ["payment_initiation"],
+        }
+        client = (await host._plugin.assembly(host).clients.register_body(body, open=False, by="screenshots")).client
+        request = {
+            "client_id": client.client_id,
+            "redirect_uri": f"{service.url}/account",
+            "response_type": "code",
+            "scope": "openid",
+            "code_challenge": "c" * 43,
+            "code_challenge_method": "S256",
+            "authorization_details": msgspec.json.encode([PAYMENT]).decode(),
+        }
+        async for page, kind in _kinds(browser):
+            await page.goto(f"{service.url}/authorize?{urlencode(request)}", to=f"{service.url}/ui/auth/login")
+            await page.fill("#username", "ada")
+            await page.fill("#password", PASSWORD)
+            await page.click("#sign-in", to=f"{service.url}/api/auth/consent")
+            await page.picture(folder / f"consent-details-{kind}.png", whole=True)
+            if page.complaints:
+                raise AssertionError(page.complaints)
 
 
 async def _kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:

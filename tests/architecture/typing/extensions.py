@@ -10,6 +10,7 @@ import msgspec
 
 from greatseal.api.authorization import Answer, Ask, Authorizations, Extension, Granting, ResponseMode, Shown, Terms, Wish
 from greatseal.api.clients import Client, InvalidClientMetadata, ProvenRequest, Registration
+from greatseal.api.details import DetailType, InvalidAuthorizationDetails
 from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest
 from greatseal.api.tokens import Granted, InvalidGrant, InvalidTarget
@@ -44,10 +45,17 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
     details: tuple[Mapping[str, Any], ...]
 
 
-class InvalidAuthorizationDetails(BadRequest):
-    """RFC 9396 s5."""
+class Payments(DetailType):
+    """A type of a bank: one payment, which nothing but itself narrows."""
 
-    error = "invalid_authorization_details"
+    name = "payment"
+
+    def check(self, detail: Mapping[str, Any], client: Client) -> None:
+        if detail.keys() != {"type", "amount"} or not isinstance(detail["amount"], int):
+            raise InvalidAuthorizationDetails("a payment has an amount in cents")
+
+    async def shown(self, detail: Mapping[str, Any], subject: str) -> Shown:
+        return Shown(title=f"Pay {detail['amount']} cents")
 
 
 class RichAuthorization(Extension[Details]):

@@ -49,7 +49,7 @@ class Wish(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
     ``kept`` stays with the request, the code and the family: no secrets, and with what other extensions keep at most 32 KiB of JSON.
     ``acr`` (the session must have one of them) and ``max_age`` (seconds) add to what the client asks and are never weakened by it;
-    ``scopeless`` lets the request go without ``scope``. At ``token`` only ``kept`` counts.
+    ``scopeless`` lets the request go without ``scope``. At ``token`` only ``kept`` and ``scopeless`` count.
     """
 
     kept: S | None = None

@@ -119,6 +119,8 @@ class ProvenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the access token is bound to, None for nothing."""
     bound: Mapping[str, str] = {}
     """What every refresh must prove again."""
+    scopeless: bool = False
+    """Whether it may go without ``scope``: an extension has what it asks for instead. Known at the token endpoint."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,6 +77,8 @@ class TokenEndpoint:
         self._proofs.require(request)
         grant = self._grant(request)
         asked = await self._asked(request) if self._extensions.asking else NO_WISHES
+        if asked.scopeless:
+            request = msgspec.structs.replace(request, scopeless=True)
         granted = await self._redeemed(grant, await grant.prepare(request), request, asked)
         response = await self._issuer.response(request.client, granted)
         headers = (_NO_CACHE, *request.match.headers, *(headers_of(request) if request.proofs else ()))

@@ -31,7 +31,7 @@ class ClientCredentials(Grant[msgspec.Struct]):
         known = await self._scopes.all()
         names = [scope for scope in client.scopes if scope not in OF_PEOPLE] if asked is None else asked.split(" ")
         scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name in known and name not in NEVER))
-        if not scopes:
+        if not scopes and not request.scopeless:
             raise InvalidScope("no scope is left that the client may have for itself")
         permitted = await self._tokens.permitted(
             GrantQuestion(phase="client", subject=match.subject, client=client, scopes=frozenset(scopes), remote=request.call.remote)
