@@ -72,6 +72,7 @@ SCOPE = (
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",
+    "plugins/token-exchange/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

@@ -33,9 +33,9 @@ from greatseal.api.identity import (
     LoginOption,
     PasswordAndCode,
 )
-from greatseal.api.problems import BadRequest, Forbidden, NotFound
-from greatseal.api.services import DIRECTORIES, LOGIN, TOKENS
-from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, InvalidGrant, SubjectToken
+from greatseal.api.problems import BadRequest, NotFound
+from greatseal.api.services import DIRECTORIES, LOGIN
+from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, InvalidGrant
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import parse_compact, sign_compact
 from greatseal.testing import FakeClock
@@ -202,20 +202,6 @@ async def test_ciba() -> None:
     assert [part.title for part in await asking.begin(request, "ann@EXAMPLE")] == ["payment"]
     granted = await asking.end(request, "ann@EXAMPLE")
     assert (granted.scopes, granted.more) == (("openid",), {"rich-authorization": {"details": [{"type": "payment"}]}})
-
-
-async def test_token_exchange() -> None:
-    tokens, kind = FakeTokens(), "urn:ietf:params:oauth:token-type:access_token"
-    tokens.subjects["t1", kind] = SubjectToken(
-        subject="ann", issuer="i", client_id="c0", scopes=frozenset({"email", "admin"}), expires_at=END * 1_000_000, authentication=None,
-        claims={"sub": "ann"},
-    )  # fmt: skip
-    grant = grants.TokenExchange(host({TOKENS: tokens, DIRECTORIES: FakeDirectories(User(username="ann", realm="EXAMPLE", source="ipa"))}))
-
-    granted = await grant.prepare(proven(f"subject_token=t1&subject_token_type={kind}".encode()))
-    assert (granted.subject, granted.scopes, granted.exchanged) == ("ann", ("email",), {"sub": "ann"})
-    with pytest.raises(Forbidden, match="may not act"):
-        await grant.prepare(proven(b"actor_token=t1"))
 
 
 async def test_jwt_bearer() -> None:

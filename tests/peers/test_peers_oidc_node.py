@@ -21,7 +21,10 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def run(provider: Provider, person: Person) -> Run:
-    """``run(package, registered)``: what the script of that package found out as that client; ``resource`` is an API of it."""
+    """``run(package, registered)``: what the script of that package found out as that client; ``resource`` is an API of it.
+
+    ``service`` is the client of a service that it calls.
+    """
 
     def run(package: str, registered: dict[str, Any], *, script: str = "", resource: str = "", **more: Any) -> dict[str, Any]:
         settings = {
@@ -185,3 +188,52 @@ def test_oauth4webapi_signs_its_requests_and_reads_signed_answers(provider: Prov
     assert found["claims"]["iss"] == provider.issuer
     assert found["refused"] == "invalid_request"
     assert found["forged"] == found["atPar"] == "invalid_request_object"
+
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+
+@both_databases
+def test_openid_client_calls_a_service_that_exchanges_its_token(provider: Provider, run: Run) -> None:
+    post = {"token_endpoint_auth_method": "client_secret_post"}
+    service = provider.register(
+        **post,
+        redirect_uris=[],
+        grant_types=[EXCHANGE, "client_credentials"],
+        scopes=["openid", "profile", "groups"],
+        resources=["https://stock.example/"],
+        allow_token_exchange_actor=True,
+        workload_type="backend",
+    )
+
+    found = run(
+        "openid-client", provider.register(**post), script="openid-client-exchange", resource="https://stock.example/", service=service
+    )
+
+    exchanged, said = found["exchanged"], found["introspected"]
+    assert exchanged["issued_token_type"].endswith(":access_token")
+    assert exchanged["scope"] == "profile"
+    assert "refresh_token" not in exchanged
+    assert said["act"] == {"sub": service["client_id"], "workload_type": "backend"}
+    assert (said["sub"], said["client_id"], said["aud"]) == (found["sub"], service["client_id"], "https://stock.example/")
+    assert found["identity"] == {"type": "urn:ietf:params:oauth:token-type:id_token", "token_type": "n_a"}
+    assert found["refused"] == {
+        "another audience": [400, "invalid_target"],
+        "another scope": [400, "invalid_scope"],
+        "a service that no rule lists": [403, "access_denied"],
+        "a frontend": [400, "unauthorized_client"],
+    }
+
+
+def test_oauth4webapi_exchanges_its_own_id_token(provider: Provider, run: Run) -> None:
+    registered = provider.register(token_endpoint_auth_method="client_secret_post", grant_types=["authorization_code", EXCHANGE])
+
+    found = run("oauth4webapi", registered, script="oauth4webapi-exchange")
+
+    assert found["exchanged"]["issued_token_type"].endswith(":jwt")
+    assert found["exchanged"]["scope"] == "openid"
+    assert found["refused"] == {
+        "an actor": [403, "access_denied"],
+        "a refresh token": [400, "invalid_request"],
+        "no token": [400, "invalid_request"],
+    }

@@ -186,3 +186,30 @@ def test_idpyoidc(provider: Provider, person: Person, library: Library, tmp_path
 
 PKCE = {"code_challenge_method": "S256", "code_challenge_length": 64}
 NONE = {"response_type": "code", "redirect_uri": CALLBACK, "scope": "openid", "prompt": "none"}
+
+
+def test_authlib_exchanges_a_token(provider: Provider, person: Person, metadata: dict[str, Any], library: Library) -> None:
+    """RFC 8693: the token of a frontend, and a service that acts by name."""
+    authlib = library("authlib.integrations.requests_client", "authlib")
+    grant, kind = "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:token-type:access_token"
+    frontend = provider.register()
+    service = provider.register(
+        redirect_uris=[], grant_types=[grant, "client_credentials"], scopes=["openid", "profile", "groups"], allow_token_exchange_actor=True
+    )
+    with authlib.OAuth2Session(
+        frontend["client_id"], frontend["client_secret"], scope=SCOPE, redirect_uri=CALLBACK, code_challenge_method="S256"
+    ) as client:
+        url, state = client.create_authorization_url(metadata["authorization_endpoint"], code_verifier="v" * 43)
+        back = person.visit(url)
+        tokens = client.fetch_token(metadata["token_endpoint"], authorization_response=back, state=state, code_verifier="v" * 43)
+    with authlib.OAuth2Session(service["client_id"], service["client_secret"]) as backend:
+        own = backend.fetch_token(metadata["token_endpoint"], grant_type="client_credentials")["access_token"]
+        asked = {"subject_token": tokens["access_token"], "subject_token_type": kind, "actor_token": own, "actor_token_type": kind}
+        exchanged = backend.fetch_token(metadata["token_endpoint"], grant_type=grant, **asked)
+
+        assert exchanged["issued_token_type"] == kind
+        assert "refresh_token" not in exchanged
+        found = backend.get(metadata["userinfo_endpoint"]).json()
+        assert found["preferred_username"] == USER
+        about = backend.introspect_token(metadata["introspection_endpoint"], token=exchanged["access_token"]).json()
+        assert about["act"] == {"sub": service["client_id"]}

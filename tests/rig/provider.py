@@ -24,6 +24,7 @@ listen = "127.0.0.1:{port}"
 
 [plugins]
 sets = ["idp"]
+enabled = ["token-exchange"]
 
 [database]
 url = "{database}"
@@ -75,7 +76,7 @@ class Provider(Server):
 
     def open_registration(self, **settings: Any) -> None:
         """Let programs register themselves with :data:`REGISTRATION_TOKEN`, and change that; ``settings`` are of [registration]."""
-        text = self.configuration.read_text().replace("[plugins]\n", '[plugins]\nenabled = ["registration"]\n')
+        text = self.configuration.read_text().replace("enabled = [", 'enabled = ["registration", ')
         server = f'[server]\nregistration_token = "{REGISTRATION_TOKEN}"\nregistration_management = true\n'
         more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
         self.configuration.write_text(text.replace("[server]\n", server) + f"\n[registration]\n{more}")

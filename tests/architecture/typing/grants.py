@@ -1,4 +1,4 @@
-"""Three grants: a code that is used once, an exchange that consumes nothing, another issuer's assertion.
+"""Two grants: a code that is used once, another issuer's assertion.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -11,9 +11,8 @@ from sqlalchemy import Executable
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import ProvenRequest
-from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import BadRequest
-from greatseal.api.services import DIRECTORIES, TOKENS
+from greatseal.api.services import TOKENS
 from greatseal.api.store import Refuse, Refused, Tx
 from greatseal.api.tokens import (
     Authentication,
@@ -21,7 +20,6 @@ from greatseal.api.tokens import (
     Granted,
     IdTokenOrder,
     InvalidGrant,
-    SubjectToken,
 )
 from greatseal.host import Host, Strikes
 from greatseal.jose.algorithms import PublicKey
@@ -89,44 +87,6 @@ class AuthorizationCode(Grant[CodeRequest]):
 
 class Nothing(msgspec.Struct, frozen=True):
     """Nothing is consumed."""
-
-
-class TokenExchange(Grant[Nothing]):
-    """RFC 8693: the actor is refused before the subject token is looked at; both tokens are read, none is consumed."""
-
-    grant_type = "urn:ietf:params:oauth:grant-type:token-exchange"
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-
-    async def prepare(self, request: ProvenRequest) -> Granted:
-        form, client = request.form, request.client
-        if "actor_token" in form and not client.allow_token_exchange_actor:
-            raise AccessDenied("the client may not act for others")
-        subject = await self.read(request, "subject_token")
-        actor = await self.read(request, "actor_token") if "actor_token" in form else None
-        if await self.host.service(DIRECTORIES).user(subject.subject) is None:
-            raise BadRequest("the subject is unknown")
-        scopes = subject.scopes.intersection(client.scopes)
-        act = None if actor is None else {"sub": client.client_id, "workload_type": client.workload_type, "act": actor.claims.get("act")}
-        return Granted(
-            subject=subject.subject,
-            client_id=client.client_id,
-            scopes=tuple(sorted(scopes)),
-            authentication=subject.authentication,
-            audiences=(*form.all("audience"), *form.all("resource")),
-            exchanged=subject.claims,
-            claims={} if act is None else {"act": {name: value for name, value in act.items() if value is not None}},
-            issued_token_type="urn:ietf:params:oauth:token-type:access_token",
-            not_after=subject.expires_at,
-            events=(AuditEvent(event_type="token_exchange", service="idp", sub=subject.subject, client_id=client.client_id),),
-        )
-
-    async def read(self, request: ProvenRequest, name: str) -> SubjectToken:
-        token = await self.host.service(TOKENS).subject(request.form.get(name, ""), request.form.get(f"{name}_type", ""))
-        if token is None:
-            raise BadRequest(f"{name} is not good")
-        return token
 
 
 class JwtBearer(Grant[Nothing]):

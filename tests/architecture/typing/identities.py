@@ -79,6 +79,7 @@ class Hbac(GrantCheck):
     """A client that asks for a service is denied while there is no rule; a delegation needs a rule that lists its target."""
 
     name = "hbac"
+    decides_targets = True
 
     def __init__(self, targets: Mapping[str, frozenset[str]]) -> None:
         self.targets = targets

@@ -55,6 +55,9 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     ``implied`` are scopes that are in no token: the person allowed them for claims that the client asked for by name (OpenID Connect Core
     s5.5).
 
+    ``issued_token_type`` is a member of the response (RFC 8693 s2.2.1). Where it is that of ID tokens, ``id_token`` is set too, and the
+    response has an ID token in the place of the access token, with ``claims``.
+
     ``more`` is what extensions kept when the person authorized, by name; None when no authorization is behind it, as with
     client_credentials. A grant that swaps tokens sets ``exchanged`` to the claims of the one that it took. ``cnf``, and ``bound`` (what
     every refresh must prove again), are set by the token endpoint alone.
@@ -132,6 +135,8 @@ class GrantCheck(ABC):
     """Policy over who gets what. Checks run in the order of their names; each sees what those before it left."""
 
     name: ClassVar[str]
+    decides_targets: ClassVar[bool] = False
+    """Whether it decides about ``target_service``. Where no check does, every target is refused."""
 
     @abstractmethod
     async def check(self, question: GrantQuestion) -> frozenset[str]:

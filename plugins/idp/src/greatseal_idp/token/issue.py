@@ -24,6 +24,7 @@ from greatseal_idp.token.revoked import Revocations
 
 OPAQUE = "at"
 """The kind of opaque access tokens."""
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105  # a name, no secret
 
 
 class OpaqueTokens:
@@ -65,6 +66,8 @@ class Issuer:
         moment = self._host.clock.now()
         self._revocations.issued(moment)
         now = moment // SECOND
+        if granted.issued_token_type == ID_TOKEN:
+            return await self._identity_response(client, granted, now)
         claims = self._access_claims(granted, now)
         if granted.authentication is not None and "groups" in granted.scopes:
             claims |= await self._claims.of(granted.subject, (), ("groups",))
@@ -84,10 +87,22 @@ class Issuer:
             response["issued_token_type"] = granted.issued_token_type
         return response
 
+    async def _identity_response(self, client: Client, granted: Granted, now: int) -> dict[str, Any]:
+        """An ID token in the place of the access token, which is not there (RFC 8693 s2.2.1)."""
+        assert granted.authentication is not None
+        return {
+            **granted.members,
+            "access_token": await self._id_token(client, granted, granted.authentication, None, now),
+            "issued_token_type": ID_TOKEN,
+            "token_type": "N_A",
+            "expires_in": self._ends(granted, now + self._id_ttl) - now,
+        }
+
+    def _ends(self, granted: Granted, latest: int) -> int:
+        return latest if granted.not_after is None else min(latest, granted.not_after // SECOND)
+
     def _access_claims(self, granted: Granted, now: int) -> dict[str, Any]:
-        expires = now + self._access_ttl
-        if granted.not_after is not None:
-            expires = min(expires, granted.not_after // SECOND)
+        expires = self._ends(granted, now + self._access_ttl)
         audiences = granted.audiences
         claims: dict[str, Any] = {
             **granted.claims,
@@ -116,7 +131,7 @@ class Issuer:
             return await self._opaque.write(claims)
         return await self._signing.jwt("at+jwt", claims, alg=client.more.get("access_token_signed_response_alg"))
 
-    async def _id_token(self, client: Client, granted: Granted, authentication: Authentication, access_token: str, now: int) -> str:
+    async def _id_token(self, client: Client, granted: Granted, authentication: Authentication, access_token: str | None, now: int) -> str:
         order = granted.id_token
         assert order is not None
         scopes = granted.scopes if client.more.get("id_token_include_scope_claims", True) else ()
@@ -126,14 +141,16 @@ class Issuer:
             wanted = await self._claims.named(order.claims, allowed)
         claims = {
             **await self._claims.of(granted.subject, scopes, wanted),
+            **(granted.claims if access_token is None else {}),
             "iss": self._issuer,
             "sub": granted.subject,
             "aud": granted.client_id,
             "iat": now,
-            "exp": now + self._id_ttl,
-            "at_hash": at_hash(access_token),
+            "exp": self._ends(granted, now + self._id_ttl),
             **_sign_in(authentication),
         }
+        if access_token is not None:
+            claims["at_hash"] = at_hash(access_token)
         if order.nonce is not None:
             claims["nonce"] = order.nonce
         signed = await self._signing.jwt("JWT", claims, alg=client.more.get("id_token_signed_response_alg"))

@@ -22,6 +22,8 @@ class Policy:
         """The scopes that remain."""
         if question.phase != "client":
             await self._directories.account(question.subject, auth_time=question.auth_time)
+        if question.target_service is not None and not any(check.decides_targets for check in self._checks):
+            raise AccessDenied("no rule lets anybody act at another service")
         scopes = question.scopes
         for check in self._checks:
             scopes &= await check.check(msgspec.structs.replace(question, scopes=scopes))

@@ -157,7 +157,7 @@ class TokensImpl:
             subject=claims["sub"],
             issuer=self._host.issuer,
             client_id=claims["aud"],
-            scopes=frozenset(),
+            scopes=frozenset({"openid"}),  # without it there is no ID token
             expires_at=claims["exp"] * SECOND,
             authentication=authentication_of(claims),
             claims=claims,

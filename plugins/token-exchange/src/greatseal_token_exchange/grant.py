@@ -1,0 +1,145 @@
+"""The grant: a token of a person is read, and another one is given for it. Nothing is consumed, and no refresh token is given."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from greatseal.api.audit import AuditEvent
+from greatseal.api.clients import Client, ProvenRequest
+from greatseal.api.identity import AccessDenied, AccountRefused
+from greatseal.api.moments import SECOND
+from greatseal.api.problems import BadRequest
+from greatseal.api.tokens import (
+    Authentication,
+    Grant,
+    Granted,
+    GrantQuestion,
+    IdTokenOrder,
+    InvalidScope,
+    SubjectToken,
+    Tokens,
+    UnauthorizedClient,
+)
+from greatseal.jose.compact import b64url_decode
+from greatseal_token_exchange.actors import acting, carried, check_permission
+from greatseal_token_exchange.order import ID_TOKEN, Order, Presented, read, scopes_of
+
+GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ADMINISTERED = frozenset({"admin", "static"})
+"""Sources of clients that an administrator wrote down; all others say of themselves what they may."""
+UNPROVEN = "none"
+"""The method of clients that prove nothing."""
+
+
+class TokenExchange(Grant[msgspec.Struct]):
+    """RFC 8693, in a fixed order: the gate of actors, the parameters, the subject token, the actor, policy, scopes."""
+
+    grant_type: ClassVar[str] = GRANT_TYPE
+
+    def __init__(self, tokens: Tokens, issuer: str) -> None:
+        self._tokens = tokens
+        self._issuer = issuer
+
+    async def prepare(self, request: ProvenRequest) -> Granted:
+        form, client = request.form, request.client
+        if "actor_token" in form and not client.allow_token_exchange_actor:
+            raise AccessDenied("the client may not act for others: it is registered without allow_token_exchange_actor")
+        if client.source not in ADMINISTERED:
+            raise UnauthorizedClient("only a client that an administrator registered exchanges tokens")
+        if client.token_endpoint_auth_method == UNPROVEN:
+            raise UnauthorizedClient("a client that does not prove itself exchanges no tokens")
+        order = read(form, client, self._issuer)
+        subject, person = await self._subject(order.subject, request)
+        check_permission(subject.claims, client, self._issuer)
+        claims = carried(subject.claims)
+        if order.actor is not None:
+            await self._check_actor(order.actor, request)
+            claims["act"] = acting(client, subject.claims.get("act"))
+        scopes = await self._permitted(request, order, subject, person)
+        if order.requested == ID_TOKEN and "openid" not in scopes:
+            raise InvalidScope("an ID token needs the scope openid")
+        origin = subject.claims.get("origin")
+        return Granted(
+            subject=subject.subject,
+            client_id=client.client_id,
+            scopes=scopes,
+            authentication=person,
+            audiences=order.targets,
+            exchanged=subject.claims,
+            claims=claims,
+            id_token=IdTokenOrder() if order.requested == ID_TOKEN else None,
+            issued_token_type=order.requested,
+            origin=None if origin is None else b64url_decode(origin),
+            not_after=subject.expires_at,
+            events=(_event(order, subject, client),),
+        )
+
+    async def _subject(self, presented: Presented, request: ProvenRequest) -> tuple[SubjectToken, Authentication]:
+        """The subject token, and the sign-in of the person that it is of."""
+        token = await self._live(presented)
+        if token.authentication is None:
+            raise BadRequest("subject_token: it is a program's, which asks for its own tokens with client_credentials")
+        named = token.claims.get("aud")
+        meant = {named} if isinstance(named, str) else set(named or ())
+        mine = not meant.isdisjoint(_names(request.client))
+        if "cnf" in token.claims and not mine and not _proves(request, token.claims["cnf"]):
+            raise BadRequest("subject_token: it is bound to a key that was not proven, and the client is no audience of it")
+        if "scope" not in token.claims and not mine:
+            raise BadRequest("subject_token: an ID token is exchanged by the client that it is for")
+        return token, token.authentication
+
+    async def _check_actor(self, presented: Presented, request: ProvenRequest) -> None:
+        """The actor is the client itself, by a token that it got for itself."""
+        token, client = await self._live(presented), request.client
+        if token.client_id != client.client_id or token.subject != request.match.subject:
+            raise BadRequest("actor_token: expected a token that this client got for itself (client_credentials)")
+        if "cnf" in token.claims and not _proves(request, token.claims["cnf"]):
+            raise BadRequest("actor_token: it is bound to a key that was not proven")
+
+    async def _live(self, presented: Presented) -> SubjectToken:
+        token = await self._tokens.subject(presented.text, presented.type)
+        if token is None or token.issuer != self._issuer:
+            raise _not_good(presented)
+        return token
+
+    async def _permitted(self, request: ProvenRequest, order: Order, subject: SubjectToken, person: Authentication) -> tuple[str, ...]:
+        client = request.client
+        scopes = scopes_of(request.form, subject.scopes, client)
+        question = GrantQuestion(
+            phase="exchange",
+            subject=subject.subject,
+            client=client,
+            scopes=frozenset(scopes),
+            remote=request.call.remote,
+            amr=person.amr,
+            auth_time=person.auth_time + SECOND - 1,  # tokens tell whole seconds; the sign-in was somewhere within
+            target_service=order.target_service,
+            actor=client if order.actor is not None else None,
+        )
+        try:
+            permitted = await self._tokens.permitted(question)
+        except AccountRefused as refused:
+            raise _not_good(order.subject, cause=refused.detail) from None
+        return tuple(scope for scope in scopes if scope in permitted)
+
+
+def _names(client: Client) -> frozenset[str]:
+    """What an audience calls the client: its id, or a resource that it is registered with."""
+    return frozenset((client.client_id, *client.more.get("resources", ())))
+
+
+def _proves(request: ProvenRequest, cnf: Mapping[str, Any]) -> bool:
+    """Whether the request proved to hold every key that a token is bound to."""
+    return bool(cnf) and all(request.proven.get(confirmation) == value for confirmation, value in cnf.items())
+
+
+def _not_good(presented: Presented, *, cause: str = "") -> BadRequest:
+    # One sentence for every reason: which one it was helps only who tries tokens of others.
+    return BadRequest(f"{presented.name}: expired, revoked or no token of this issuer and type (RFC 8693 s2.2.2)", cause=cause)
+
+
+def _event(order: Order, subject: SubjectToken, client: Client) -> AuditEvent:
+    said = ["by=actor" if order.actor is not None else "by=impersonation"]
+    said += [f"target_service={order.target_service}"] if order.target_service is not None else []
+    return AuditEvent(event_type="token_exchange", service="idp", sub=subject.subject, client_id=client.client_id, detail=" ".join(said))
