@@ -4,6 +4,8 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from greatseal.api.clients import Client, ClientMatch, InvalidClientMetadata, ProvenRequest, Registration
 from greatseal.api.http import Parameters
@@ -46,8 +48,7 @@ def token(claims=None, **changes):
     return SubjectToken(**{**fields, **changes})
 
 
-@pytest.fixture
-def tokens():
+def tokens_of():
     made = FakeTokens(issuer=ISSUER)
     own = {"subject": "orders", "client_id": "orders", "authentication": None, "scopes": frozenset({"stock"})}
     made.subjects = {
@@ -68,6 +69,11 @@ def tokens():
         ("bound for us", ACCESS_TOKEN): token({**BOUND, "aud": [API]}),
     }
     return made
+
+
+@pytest.fixture
+def tokens():
+    return tokens_of()
 
 
 def request_of(form, client=SERVICE, **more):
@@ -309,3 +315,37 @@ async def test_a_scope_that_policy_took_away_makes_no_id_token(exchange, tokens)
     tokens.withheld = frozenset({"openid"})
     with pytest.raises(InvalidScope, match="openid"):
         await exchange({**GOOD, "requested_token_type": ID_TOKEN})
+
+
+NAMES = (
+    "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type", "audience", "resource", "scope",
+    "target_service",
+)  # fmt: skip
+VALUES = ("ann", "id", "self", "bound", ACCESS_TOKEN, ID_TOKEN, JWT, API, ISSUER, "openid", "email openid", "HTTP/stock.example")
+ANY = st.one_of(st.sampled_from(VALUES), st.text(max_size=40))
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8)),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(("sub", "iss", "act", "x")), inner, max_size=3)),
+    max_leaves=12,
+)
+CLAIMS = st.fixed_dictionaries({}, optional={"act": JSON, "may_act": JSON, "aud": st.one_of(ANY, st.lists(ANY, max_size=3))})
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), ANY), max_size=8), CLAIMS)
+async def test_no_request_and_no_claims_are_a_fault_or_widen_anything(pairs, claims):
+    tokens = tokens_of()
+    tokens.subjects["ann", ACCESS_TOKEN] = before = token(claims)
+    form = [*{**GOOD, **dict(pairs)}.items(), *(pair for pair in pairs if pair[0] in {"audience", "resource"})]
+    granted, refused = None, None
+    try:
+        granted = await TokenExchange(tokens, ISSUER).prepare(request_of(form))
+    except Problem as problem:
+        refused = problem
+
+    if granted is None:
+        assert refused is not None
+        assert 400 <= refused.status < 500
+        return
+    assert set(granted.scopes) <= {"openid", "email"}
+    assert set(granted.audiences) <= {ISSUER, API}
+    assert granted.not_after == before.expires_at
