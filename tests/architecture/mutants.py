@@ -54,6 +54,7 @@ SCOPE = (
     "plugins/ca-admin/src/greatseal_ca_admin/operators.py",
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
+    "plugins/ciba/src/**/*.py",
     "plugins/device-flow/src/**/*.py",
     "plugins/dpop/src/**/*.py",
     "plugins/registration/src/**/*.py",

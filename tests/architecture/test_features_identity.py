@@ -43,7 +43,7 @@ from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
-from greatseal.testing.extensions import ExtensionContract, FakeAuthorizations
+from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
 from greatseal.testing.negotiate import FakeNegotiator
 from greatseal.testing.subjects import GrantCheckContract
@@ -193,15 +193,6 @@ async def test_fapi() -> None:
     with pytest.raises(InvalidGrant):
         profile.grant(None, None, terms, granting)
     assert profile.grant(None, None, terms, msgspec.structs.replace(granting, cnf={"jkt": "k"})) == terms
-
-
-async def test_ciba() -> None:
-    asking = extensions.Backchannel(FakeAuthorizations(extensions.RichAuthorization()))
-    request = proven(b"scope=openid&authorization_details=%5B%7B%22type%22%3A%22payment%22%7D%5D")
-
-    assert [part.title for part in await asking.begin(request, "ann@EXAMPLE")] == ["payment"]
-    granted = await asking.end(request, "ann@EXAMPLE")
-    assert (granted.scopes, granted.more) == (("openid",), {"rich-authorization": {"details": [{"type": "payment"}]}})
 
 
 async def test_jwt_bearer() -> None:

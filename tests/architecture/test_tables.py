@@ -42,6 +42,7 @@ STAY = {
 }
 """Tables whose rows no job deletes, and why that is right."""
 LEAVE = {
+    "ciba_request": "greatseal_ciba.requests:_OLD",
     "device_flow_request": "greatseal_device_flow.requests:_OLD",
     "core_strike": "greatseal.kernel.strikes:FORGET",
     "acme_order": "greatseal_acme.purge:_DROP_ORDER",

@@ -1,8 +1,8 @@
 """What may happen once happens once, whoever races and whatever the wall clock is set to meanwhile.
 
-One code, one rotation, one pushed request, one consent, one assertion, one device code and one registration access token are each used by
-two and by fifty at once; of the answers one is a success, and every other use is noticed with its consequences. Half of the rounds run on a
-clock that is set ahead and back by 90 seconds all the time.
+One code, one rotation, one pushed request, one consent, one assertion, one device code, one CIBA request and one registration access token
+are each used by two and by fifty at once; of the answers one is a success, and every other use is noticed with its consequences. Half of
+the rounds run on a clock that is set ahead and back by 90 seconds all the time.
 
 ``make test`` runs 40 rounds of each on each database, mostly of two; ``make test-faults`` 2,000 of two and 2,000 of fifty
 (GREATSEAL_RACE_ROUNDS changes that).
@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from faults.test_kills import ALL
+from security.idp_ciba import Caller, caller_of
 from security.idp_desk import Desk, open_desk
 from security.idp_device import Device, device_of
 from security.idp_places import P256, TOO_OFTEN, Place, assertion_of, present
@@ -68,13 +69,14 @@ class Swaying(SystemClock):
 class Races:
     """The rounds: each makes something that may be used once, has it used by ``many`` at once, and looks at what came of it."""
 
-    def __init__(self, desk: Desk, ann: str, asking: dict[str, Any], place: Place, tv: Device) -> None:
+    def __init__(self, desk: Desk, ann: str, asking: dict[str, Any], place: Place, tv: Device, bank: Caller) -> None:
         self.desk = desk
         self.ann = ann
         self.asking = asking
         self.place = place
         self.tv = tv
-        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device", "registration"), 0)
+        self.bank = bank
+        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device", "registration", "ciba"), 0)
         self.registered: dict[str, Any] = {}
 
     async def play(self, kind: str, many: int) -> None:
@@ -159,6 +161,15 @@ class Races:
         sent = {"Authorization": f"Bearer {self.registered['registration_access_token']}"}
         assert (await self.desk.get(path, headers=sent)).json["client_name"] == won.json["client_name"]
 
+    async def ciba(self, many: int) -> None:
+        """CIBA Core s11: as with devices."""
+        await self.bank.begin()
+        assert (await self.bank.decide(self.ann)).status == 200
+
+        won = one_of(await at_once(many, self.bank.poll), lambda lost: lost.outcome == GRANT)
+
+        assert (await self.desk.userinfo(won.json["access_token"])).status == 200
+
 
 async def at_once(many: int, ask: Callable[[], Awaitable[Answer]]) -> list[Answer]:
     """The answers. Where others kept the database busy for too long nothing was done, and it is asked again."""
@@ -184,9 +195,10 @@ async def races(folder: Path, database: str, clock: Swaying, **tokens: int) -> A
     """A service for all rounds."""
     sections: dict[str, Any] = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
     sections["server"] = {"registration_token": INITIAL, "registration_management": True}
-    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", "registration", clock=clock, **sections) as desk:
+    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", "ciba", "registration", clock=clock, **sections) as desk:
         asking = await desk.registered(consent="explicit")
-        yield Races(desk, await desk.cookie("ann"), asking, await assertion_of(desk, "ES256", P256), await device_of(desk))
+        place = await assertion_of(desk, "ES256", P256)
+        yield Races(desk, await desk.cookie("ann"), asking, place, await device_of(desk), await caller_of(desk))
 
 
 async def compete(folder: Path, database: str, rounds: dict[int, int]) -> str:
@@ -219,8 +231,9 @@ async def check_events(races: Races) -> None:
     assert number["refresh_replay"] == races.played["refresh"]
     assert number["refresh_family_revoked"] == races.played["code"]
     assert number["code_replay"] >= races.played["code"]
-    assert number["consent_granted"] == races.played["consent"] + races.played["device"]
+    assert number["consent_granted"] == sum(races.played[kind] for kind in ("consent", "device", "ciba"))
     assert number["device_approved"] == races.played["device"]
+    assert number["ciba_approved"] == races.played["ciba"]
 
 
 @pytest.mark.timeout(300)

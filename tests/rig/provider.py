@@ -35,6 +35,7 @@ key_file = "{folder}/cluster.key"
 
 [oauth]
 allow_private_logout_hosts = true
+allow_private_notification_hosts = true
 
 [[oauth.authorization_details]]
 type = "payment"
@@ -45,6 +46,7 @@ members.actions = {{ type = "list of text" }}
 
 [tokens]
 device_interval = 1
+ciba_interval = 1
 
 [users]
 file = "{folder}/users.toml"

@@ -19,6 +19,7 @@ from greatseal.testing.service import document, serve
 from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
+CIBA = "urn:openid:params:grant-type:ciba"
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 LOOK = {"display_name": "Example Organisation"}
 TRANSFER = {
@@ -66,7 +67,9 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
         "groups": ["administrators"],
     }
     sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "webui": LOOK}
-    async with serve(document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow"], **sections)) as service:
+    async with serve(
+        document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow", "ciba"], **sections)
+    ) as service:
         plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
         registered = await plugin.assembly(service.host("idp")).clients.register_body(
             {
@@ -89,6 +92,20 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
             open=False,
             by="screenshots",
         )
+        desk = await plugin.assembly(service.host("idp")).clients.register_body(
+            {
+                "client_name": "Example Bank",
+                "scopes": ["openid", "profile"],
+                "grant_types": [CIBA],
+                "token_endpoint_auth_method": "client_secret_post",
+                "client_secret": "s" * 43,
+                "backchannel_token_delivery_mode": "poll",
+            },
+            open=False,
+            by="screenshots",
+        )
+        async for page, kind in _kinds(browser):
+            await _ciba(page, service.url, desk.client.client_id, folder, kind)
         async for page, kind in _kinds(browser):
             await _walk(page, service.url, registered.client.client_id, folder, kind)
             await _device(page, service.url, device.client.client_id, folder, kind)
@@ -201,6 +218,31 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
     await picture("logged-out")
     await page.goto(asked.replace("%2Faccount", "%2Felsewhere"))
     await picture("error")
+    if page.complaints:
+        raise AssertionError(page.complaints)
+
+
+async def _ciba(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
+    """The pages where a person allows what an application asks for."""
+
+    async def picture(name: str) -> None:
+        await page.picture(folder / f"ciba-{name}-{kind}.png", whole=True)
+
+    proof = {"client_id": client_id, "client_secret": "s" * 43}
+    form = {**proof, "scope": "openid profile", "login_hint": "ada", "binding_message": "Payment W4SCT"}
+    async with aiohttp.ClientSession() as http, http.post(f"{url}/bc-authorize", data=form) as answer:
+        assert answer.status == 200
+    await page.goto(f"{url}/ciba", to=f"{url}/ui/auth/login")
+    await page.fill("#username", "ada")
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=f"{url}/ciba")
+    await picture("list")
+    await page.click("#requests a", to=f"{url}/ciba/")
+    await picture("confirm")
+    await page.click("#approve", to=f"{url}/ciba/")
+    await picture("done")
+    await page.goto(f"{url}/ciba")
+    await picture("empty")
     if page.complaints:
         raise AssertionError(page.complaints)
 

@@ -56,3 +56,16 @@ async def test_a_form_does_not_go_to_a_private_address(taker: Taker) -> None:
 async def test_a_name_that_the_system_does_not_know() -> None:
     with pytest.raises(DnsFailure):
         await SystemResolver().addresses("a" * 64 + ".invalid")
+
+
+async def test_json_is_posted_with_the_headers_that_prove_it_and_no_redirect_is_followed(taker: Taker) -> None:
+    url = f"http://localhost:{taker.port}/notified"
+
+    answer = await fetch(url, resolver=SystemResolver(), policy=ANY, headers={"Authorization": "Bearer t"}, json={"auth_req_id": "a"})
+
+    assert (answer.status, answer.redirects) == (307, 0)
+    (request,) = taker.requests
+    assert request.startswith(b"POST /notified HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer t\r\n" in request
+    assert b"\r\nContent-Type: application/json\r\n" in request
+    assert request.endswith(b'\r\n\r\n{"auth_req_id":"a"}')

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from greatseal.api.authorization import Answer, Ask, Authorizations, Extension, Granting, ResponseMode, Shown, Terms, Wish
-from greatseal.api.clients import Client, InvalidClientMetadata, ProvenRequest, Registration
+from greatseal.api.authorization import Answer, Ask, Extension, Granting, ResponseMode, Shown, Terms, Wish
+from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.details import DetailType, InvalidAuthorizationDetails
 from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest
-from greatseal.api.tokens import Granted, InvalidGrant, InvalidTarget
+from greatseal.api.tokens import InvalidGrant, InvalidTarget
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,17 +193,3 @@ class SignUp(Extension[msgspec.Struct]):
 
     name = "sign-up"
     prompts: ClassVar[Mapping[str, str]] = {"create": "/ui/auth/sign-up"}
-
-
-class Backchannel:
-    """CIBA asks elsewhere, and gives what was kept to its grant."""
-
-    def __init__(self, authorizations: Authorizations) -> None:
-        self.authorizations = authorizations
-
-    async def begin(self, request: ProvenRequest, subject: str) -> Sequence[Shown]:
-        return await self.authorizations.shown(await self.authorizations.read(request, "backchannel"), subject)
-
-    async def end(self, request: ProvenRequest, subject: str) -> Granted:
-        asked = await self.authorizations.read(request, "backchannel")
-        return Granted(subject=subject, client_id=asked.client_id, scopes=asked.scopes, implied=asked.implied, more=asked.more)

@@ -224,10 +224,22 @@ class Authorizations(Protocol):
     person finds on the account page, and with the client.
     """
 
-    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
-        """The request in the form: nothing given twice, opened, asked of every extension, its scopes cut to client and registry.
+    async def open(self, request: ProvenRequest, at: Place) -> Parameters:
+        """The parameters in force: those of the form, nothing given twice, or of the request object that an extension opened.
+
+        For endpoints with parameters of their own, which give them to :meth:`read`. Raises Problems for the client.
+        """
+
+    async def read(self, request: ProvenRequest, at: Place, *, given: Parameters | None = None) -> Authorization:
+        """The request, opened here unless it is ``given``, asked of every extension, its scopes cut to client and registry.
 
         Raises Problems for the client.
+        """
+
+    def hinted(self, hint: str, client: Client) -> str:
+        """The subject of an ``id_token_hint``, expired or not.
+
+        Raises BadRequest for what is no ID token that was issued here to this client.
         """
 
     async def shown(self, authorization: Authorization, subject: str) -> Sequence[Shown]:

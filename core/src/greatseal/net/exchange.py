@@ -18,7 +18,7 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-__all__ = ["Answer", "Exchange", "request"]
+__all__ = ["Answer", "Content", "Exchange", "request"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -62,13 +62,27 @@ class Exchange:
         self._protocol.abort()
 
 
-def request(url: URL, headers: Mapping[str, str], form: Mapping[str, str] | None) -> bytes:
-    """GET ``url``, or POST ``form`` to it, as it goes over the wire."""
-    body = b"" if form is None else urlencode(form).encode()
+class Content(msgspec.Struct, frozen=True):
+    """What is POSTed."""
+
+    media_type: str
+    body: bytes
+
+    @classmethod
+    def of(cls, form: Mapping[str, str] | None, json: Mapping[str, object] | None) -> "Content | None":
+        """One of the two; None for neither."""
+        if json is not None:
+            return cls("application/json", msgspec.json.encode(json))
+        return None if form is None else cls("application/x-www-form-urlencoded", urlencode(form).encode())
+
+
+def request(url: URL, headers: Mapping[str, str], content: Content | None) -> bytes:
+    """GET ``url``, or POST ``content`` to it, as it goes over the wire."""
+    body = b"" if content is None else content.body
     fields = {"Host": url.host_port_subcomponent or "", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close", **headers}
-    if form is not None:
-        fields |= {"Content-Type": "application/x-www-form-urlencoded", "Content-Length": str(len(body))}
-    lines = [f"{'GET' if form is None else 'POST'} {url.raw_path_qs} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    if content is not None:
+        fields |= {"Content-Type": content.media_type, "Content-Length": str(len(body))}
+    lines = [f"{'GET' if content is None else 'POST'} {url.raw_path_qs} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     if not all(line.isprintable() for line in lines):
         raise ValueError("a header of the request has control characters")
     return "\r\n".join((*lines, "", "")).encode() + body

@@ -28,7 +28,7 @@ from yarl import URL
 from greatseal import __version__
 from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
 from greatseal.net.addresses import PUBLIC, AddressPolicy
-from greatseal.net.exchange import Answer, Exchange, request
+from greatseal.net.exchange import Answer, Content, Exchange, request
 from greatseal.net.onion import is_onion, onion_key
 from greatseal.net.text import excerpt
 from greatseal.net.tor import Tor, connected_to
@@ -106,15 +106,16 @@ async def fetch(
     tls: ssl.SSLContext | bool = True,
     headers: Mapping[str, str] = _NO_HEADERS,
     form: Mapping[str, str] | None = None,
+    json: Mapping[str, object] | None = None,
     tor: Tor | None = None,
 ) -> Fetched:
-    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. With ``form`` it is POSTed, and no redirect followed.
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form`` or ``json`` is POSTed, without redirects.
 
     ``ports`` are those that any hop may use, None for all; ``tor`` is the way to onion services. ``tls`` False accepts every certificate.
     Any final status is returned; no request header but ``headers`` tells who asks.
     """
     trail = _Trail(url, seconds, tor)
-    sent = {"User-Agent": f"greatseal/{__version__}", **headers}
+    sent, content = {"User-Agent": f"greatseal/{__version__}", **headers}, Content.of(form, json)
     try:
         async with asyncio.timeout(seconds) as limit:
             target = _target(url, trail)
@@ -123,9 +124,9 @@ async def fetch(
                 addresses = await _checked_addresses(target.raw_host or "", resolver, policy, trail)
                 exchange = await _begun(target, addresses, tls, trail)
                 try:
-                    answer = await exchange.ask(request(target, sent, form))
+                    answer = await exchange.ask(request(target, sent, content))
                     location = answer.headers.get("Location") if answer.status in REDIRECT_STATUSES else None
-                    if location is None or form is not None:
+                    if location is None or content is not None:
                         body = await _read(answer, max_body, trail)
                         return Fetched(
                             url=str(target),

@@ -12,7 +12,7 @@ from greatseal.api.clients import Client, ProvenRequest, Registration
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
-from greatseal.api.problems import NotFound, Problem
+from greatseal.api.problems import BadRequest, NotFound, Problem
 from greatseal.api.store import Refuse, Tx
 from greatseal.api.tokens import Authentication, Granted, InvalidGrant, InvalidScope
 from greatseal.testing.bindings import asks_for_nothing
@@ -154,22 +154,36 @@ class FakeAuthorizations:
         self._approvals: dict[str, _Approval] = {}
         self._kept = Kept(self._approvals)
         self.refusal: Problem | None = None
+        self.hints: dict[str, str] = {}
 
     @property
     def proposals(self) -> Mapping[bytes, Proposal]:
         """What may be redeemed."""
         return {bytes.fromhex(origin): one.proposal for origin, one in self._approvals.items() if not one.used}
 
-    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
+    async def open(self, request: ProvenRequest, at: Place) -> Parameters:
         """As the contract says."""
-        form, client = request.form, request.client
-        ask = Ask(at=at, client=client, given=form, sent=form, remote=request.call.remote, proven=request.proven)
+        form = request.form
+        ask = Ask(at=at, client=request.client, given=form, sent=form, remote=request.call.remote, proven=request.proven)
         for one in self._extensions:
             if one.opens is not None and one.opens in form:
                 ask = msgspec.structs.replace(ask, given=await one.open(ask))
         repeatable = frozenset().union(*(one.repeatable for one in self._extensions))
         for name in ask.given.keys() - repeatable:
             _ = ask.given[name]  # raises BadRequest where it was given twice
+        return ask.given
+
+    def hinted(self, hint: str, client: Client) -> str:  # noqa: ARG002
+        """As the contract says; ``hints`` has the ID tokens with their subjects, whoever was given them."""
+        if hint not in self.hints:
+            raise BadRequest("id_token_hint is no ID token that was issued here to this client")
+        return self.hints[hint]
+
+    async def read(self, request: ProvenRequest, at: Place, *, given: Parameters | None = None) -> Authorization:
+        """As the contract says."""
+        client = request.client
+        given = await self.open(request, at) if given is None else given
+        ask = Ask(at=at, client=client, given=given, sent=request.form, remote=request.call.remote, proven=request.proven)
         wishes = {one.name: wish for one in self._extensions if (wish := await one.ask(ask)) is not None}
         scopes = tuple(scope for scope in ask.given.get("scope", "").split() if scope in client.scopes)
         if not scopes and not any(wish.scopeless for wish in wishes.values()):

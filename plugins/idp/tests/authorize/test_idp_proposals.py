@@ -9,7 +9,7 @@ from greatseal.api.authorization import Authorization, LoginRequired, UnmetAuthe
 from greatseal.api.clients import ClientMatch, ProvenRequest
 from greatseal.api.http import Parameters
 from greatseal.api.identity import AccessDenied
-from greatseal.api.problems import NotFound
+from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.tokens import InvalidGrant, InvalidScope
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
@@ -164,3 +164,25 @@ async def test_an_account_that_is_gone_redeems_nothing(approving: Any) -> None:
 
     with pytest.raises(InvalidGrant):
         await approving.allowed()
+
+
+async def test_an_endpoint_with_parameters_of_its_own_opens_and_reads_a_request_in_two_steps(approving: Any) -> None:
+    whole = await approving.request()
+    request = msgspec.structs.replace(whole, form=Parameters([("scope", "openid"), ("max_age", "30")]))
+
+    given = await approving.service.open(request, "backchannel")
+    asked = await approving.service.read(request, "backchannel", given=Parameters([*given.items(), ("claims", '{"userinfo":{}}')]))
+
+    assert dict(given) == {"scope": "openid", "max_age": "30"}
+    assert (asked.scopes, asked.max_age, asked.claims) == (("openid",), 30, {"userinfo": {}})
+    assert (await approving.service.read(request, "backchannel")).claims is None
+    twice = msgspec.structs.replace(whole, form=Parameters([("scope", "openid"), ("scope", "openid")]))
+    with pytest.raises(BadRequest):
+        await approving.service.open(twice, "backchannel")
+
+
+async def test_a_hint_is_an_id_token_of_the_client(approving: Any) -> None:
+    client = (await approving.request()).client
+    for hint in ("", "x", "a.b.c"):
+        with pytest.raises(BadRequest):
+            approving.service.hinted(hint, client)

@@ -10,8 +10,9 @@ from greatseal.api.authorization import (
     Shown,
     UnmetAuthenticationRequirements,
 )
-from greatseal.api.clients import Clients, ProvenRequest
+from greatseal.api.clients import Client, Clients, ProvenRequest
 from greatseal.api.declarations import ScopeDefinition
+from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import NotFound
@@ -54,8 +55,14 @@ class Proposals:
         self._redemption = redemption
         self.allow = consents.allow
 
-    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
-        return await self._reader.read(request, at)
+    async def open(self, request: ProvenRequest, at: Place) -> Parameters:
+        return (await self._reader.posted(request, at)).given
+
+    async def read(self, request: ProvenRequest, at: Place, *, given: Parameters | None = None) -> Authorization:
+        return await self._reader.read(request, at, given)
+
+    def hinted(self, hint: str, client: Client) -> str:
+        return self._reader.hinted(hint, client)
 
     async def shown(self, authorization: Authorization, subject: str) -> tuple[Shown, ...]:
         return (await self._extensions.shown(authorization.more, subject)).shown

@@ -72,10 +72,12 @@ class Reader:
 
     async def pushed(self, request: ProvenRequest) -> Asking:
         """The same at /par."""
-        form = request.form
-        self.refuse_repeated(form)
-        asking = Asking(at="par", client=request.client, sent=form, given=form, remote=request.call.remote, proven=request.proven)
-        return await self._opened(asking)
+        return await self.posted(request, "par")
+
+    async def posted(self, request: ProvenRequest, at: Place) -> Asking:
+        """A request that a proven client sent in a form, with the parameters that are in force."""
+        self.refuse_repeated(request.form)
+        return await self._opened(_asking(request, at, request.form))
 
     async def checked(self, asking: Asking, to: Addressee) -> AuthorizationRequest:
         """The checked request. Raises problems that may go to the client."""
@@ -97,12 +99,10 @@ class Reader:
             more=wishes.more,
         )
 
-    async def read(self, request: ProvenRequest, at: Place) -> Authorization:
+    async def read(self, request: ProvenRequest, at: Place, given: Parameters | None) -> Authorization:
         """See :meth:`greatseal.api.authorization.Authorizations.read`."""
-        form, client = request.form, request.client
-        self.refuse_repeated(form)
-        asking = Asking(at=at, client=client, sent=form, given=form, remote=request.call.remote, proven=request.proven)
-        asking = await self._opened(asking)
+        client = request.client
+        asking = await self.posted(request, at) if given is None else _asking(request, at, given)
         scopes = cut(read_scopes(asking.given, client), await self._scopes.all())
         claims = read_claims(asking.given)
         implied = await self._claims.implied(claims, scopes, client.scopes)
@@ -155,12 +155,18 @@ class Reader:
 
     def _hinted(self, parameters: Parameters, client: Client) -> str | None:
         hint = parameters.get("id_token_hint")
-        if hint is None:
-            return None
+        return None if hint is None else self.hinted(hint, client)
+
+    def hinted(self, hint: str, client: Client) -> str:
+        """See :meth:`greatseal.api.authorization.Authorizations.hinted`."""
         claims = self._signing.identity(hint)
         if claims is None or claims["aud"] != client.client_id:
             raise BadRequest("id_token_hint is no ID token that was issued here to this client")
         return str(claims["sub"])
+
+
+def _asking(request: ProvenRequest, at: Place, given: Parameters) -> Asking:
+    return Asking(at=at, client=request.client, sent=request.form, given=given, remote=request.call.remote, proven=request.proven)
 
 
 def asked_of(client: Client, session: SessionView, asked: Asked, remote: str) -> GrantQuestion:

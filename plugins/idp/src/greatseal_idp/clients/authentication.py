@@ -37,20 +37,22 @@ class ClientAuthentication:
     def __init__(self, host: Host, clients: Clients) -> None:
         self._host = host
         self._clients = clients
-        # Issuer or token endpoint everywhere, the /par URL at /par as well.
         self._audiences = (host.issuer, f"{host.issuer}/token")
-        self._audiences_at = {"/par": (*self._audiences, f"{host.issuer}/par")}
         self._challenge = f'Basic realm="{host.issuer}", charset="UTF-8"'
 
     async def authenticate(self, call: Call) -> ProvenRequest:
         """See :meth:`greatseal.api.clients.Clients.authenticate`."""
         form = await read_form(call)
-        request = ClientRequest(call=call, form=form, audiences=self._audiences_at.get(call.route.path, self._audiences))
+        request = ClientRequest(call=call, form=form, audiences=self._audiences_at(call))
         named: list[str] = []
         try:
             return await self._prove(request, named)
         except InvalidClient as problem:
             self._fail(call, named[0] if named else form.get("client_id"), problem)
+
+    def _audiences_at(self, call: Call) -> tuple[str, ...]:
+        """Issuer or token endpoint everywhere, and the URL of the endpoint itself (RFC 9126 s2, CIBA Core s7.1)."""
+        return (*self._audiences, f"{self._host.issuer}{call.route.path}")
 
     async def _prove(self, request: ClientRequest, named: list[str]) -> ProvenRequest:
         """``named`` gets the client id that the credentials name, for counting failures."""

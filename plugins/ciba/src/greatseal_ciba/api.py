@@ -1,0 +1,65 @@
+"""``/api/auth/ciba``: what the page does, for the management interface and for programs with a session."""
+
+import msgspec
+
+from greatseal.api.http import Call, Owner, Reply, Route, Session
+from greatseal.api.identity import SessionCaller
+from greatseal.api.moments import seconds
+from greatseal_ciba.decisions import Decision, Decisions, Listed, Shown
+
+PATH = "/api/auth/ciba"
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a decision."""
+
+    decision: Decision
+
+
+class CibaApi:
+    """JSON."""
+
+    def __init__(self, decisions: Decisions, owner: Owner) -> None:
+        self._decisions = decisions
+        self._owner = owner
+
+    def routes(self) -> list[Route]:
+        one = f"{PATH}/{{id}}"
+        return [
+            Route("GET", PATH, self.list, auth=Session(), summary="The requests that wait for the person."),
+            Route("GET", one, self.show, auth=Session(), summary="What one of them asks for.", owner=self._owner),
+            Route("POST", one, self.decide, auth=Session(), summary="Approve or deny it.", owner=self._owner),
+        ]
+
+    async def list(self, call: Call) -> Reply:
+        return Reply.json([_listed(one) for one in await self._decisions.all(call.caller_as(SessionCaller).session)])
+
+    async def show(self, call: Call) -> Reply:
+        shown = await self._decisions.show(call, call.caller_as(SessionCaller).session, call.path["id"])
+        return Reply.json(_described(shown))
+
+    async def decide(self, call: Call) -> Reply:
+        body = await call.body(Decided)
+        await self._decisions.decide(call, call.caller_as(SessionCaller).session, call.path["id"], body.decision)
+        return Reply.json({"status": "approved" if body.decision == "approve" else "denied"})
+
+
+def _listed(one: Listed | Shown) -> dict[str, object]:
+    waiting = one.waiting
+    return {
+        "id": waiting.id,
+        "client_id": waiting.client_id,
+        "client_name": one.client_name,
+        "binding_message": waiting.binding_message,
+        "created_at": seconds(waiting.created_at),
+        "expires_at": seconds(waiting.expires_at),
+    }
+
+
+def _described(shown: Shown) -> dict[str, object]:
+    proposal = shown.proposal
+    return {
+        **_listed(shown),
+        "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in proposal.scopes],
+        "details": [{"title": one.title, "lines": one.lines} for one in proposal.shown],
+    }
