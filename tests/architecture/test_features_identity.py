@@ -1,6 +1,5 @@
 """The decisive lines of identity features, run against the fakes of greatseal.testing."""
 
-from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ from architecture.typing import (
     identities,
     logins,
     operators,
-    token_bindings,
 )
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -39,7 +37,6 @@ from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, Inval
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import parse_compact, sign_compact
 from greatseal.testing import FakeClock
-from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
@@ -133,29 +130,6 @@ class TestKerberosClientAuth(ClientAuthMethodContract):
     def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
         form["client_id"] = "c1"
         call.headers["Authorization"] = f"Negotiate host/{'a' if right else 'b'}@EXAMPLE"
-
-
-class TestTlsClientAuth(ClientAuthMethodContract):
-    def method(self) -> Any:
-        return client_methods.TlsClientAuth()
-
-    def client(self) -> Client:
-        fingerprint = sha256(b"certificate").hexdigest()
-        return Client(client_id="c1", token_endpoint_auth_method="tls_client_auth", tls_client_certificate_sha256=fingerprint)
-
-    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
-        form["client_id"] = "c1"
-        call.connection.certificate = b"certificate" if right else b"another"
-
-
-class TestCertificateBinding(TokenBindingContract):
-    asking = Client(client_id="c1", token_endpoint_auth_method="none", more={"tls_client_certificate_bound_access_tokens": True})
-
-    def binding(self) -> Any:
-        return token_bindings.CertificateBinding()
-
-    def prove(self, call: FakeCall, *, key: int, token: str | None = None) -> None:
-        call.connection.certificate = f"certificate {key}".encode()
 
 
 class TestRichAuthorization(ExtensionContract):

@@ -4,7 +4,6 @@ Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import hmac
-import ssl
 from base64 import b64decode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -19,8 +18,6 @@ from greatseal.api.clients import (
     ClientMatch,
     ClientRequest,
     InvalidClient,
-    InvalidClientMetadata,
-    Registration,
 )
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call
@@ -55,41 +52,6 @@ class ClientSecretBasic(ClientAuthMethod[BasicCredentials]):
         digest = sha256(credentials.secret.value.encode()).digest()
         if client.secret is None or not hmac.compare_digest(client.secret.value, digest):
             raise InvalidClient("the client was not proven", headers={"WWW-Authenticate": "Basic"})
-        return ClientMatch(subject=client.client_id)
-
-
-class PresentedCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    client_id: str
-    thumbprint: str
-
-
-class TlsClientAuth(ClientAuthMethod[PresentedCertificate]):
-    """RFC 8705 s2.1. A certificate may be there for other reasons: ambient. self_signed_tls_client_auth differs in the method alone."""
-
-    method = "tls_client_auth"
-    ambient = True
-    fields = frozenset({"tls_client_certificate"})
-
-    def check(self, registration: Registration) -> Client:
-        if registration.tls_client_certificate is None:
-            if registration.client.tls_client_certificate_sha256 is None:
-                raise InvalidClientMetadata("tls_client_certificate is required")
-            return registration.client
-        thumbprint = sha256(ssl.PEM_cert_to_DER_cert(registration.tls_client_certificate)).hexdigest()
-        return msgspec.structs.replace(registration.client, tls_client_certificate_sha256=thumbprint)
-
-    def credentials(self, request: ClientRequest) -> PresentedCertificate | None:
-        certificate = request.call.connection.certificate
-        if certificate is None or "client_id" not in request.form:
-            return None
-        return PresentedCertificate(client_id=request.form["client_id"], thumbprint=sha256(certificate).hexdigest())
-
-    def client_id(self, credentials: PresentedCertificate) -> str:
-        return credentials.client_id
-
-    async def verify(self, credentials: PresentedCertificate, client: Client) -> ClientMatch:
-        if client.tls_client_certificate_sha256 != credentials.thumbprint:
-            raise InvalidClient("the client was not proven")
         return ClientMatch(subject=client.client_id)
 
 

@@ -80,35 +80,6 @@ class Dpop(TokenBinding):
         return 'DPoP algs="ES256"'
 
 
-class CertificateFields(msgspec.Struct, frozen=True, kw_only=True):
-    tls_client_certificate_bound_access_tokens: bool = False
-
-
-class CertificateBinding(TokenBinding):
-    """RFC 8705 s3: who registered for it gets bound tokens, whatever the authentication method is."""
-
-    confirmation = "x5t#S256"
-    fields = CertificateFields
-
-    async def prove(self, request: ProvenRequest) -> Proof | None:
-        certificate = request.call.connection.certificate
-        if certificate is None or self.missing(request.client) is None:
-            return None
-        public = request.client.token_endpoint_auth_method == "none"
-        return Proof(confirmation=self.confirmation, value=fingerprint(certificate), refresh=public)
-
-    def missing(self, client: Client) -> Problem | None:
-        if client.more.get("tls_client_certificate_bound_access_tokens") is True:
-            return BadRequest("this client must show its certificate")
-        return None
-
-    async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:
-        certificate = call.connection.certificate
-        if certificate is None or fingerprint(certificate) != value:
-            raise InvalidToken("the access token is bound to another certificate")
-        return ()
-
-
 class AttestedInstance(TokenBinding):
     """The key of a client instance: the method verified it, refresh tokens are bound to it, access tokens are not."""
 
@@ -120,7 +91,3 @@ class AttestedInstance(TokenBinding):
 
     async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:
         raise InvalidToken("no access token is bound to a client instance")
-
-
-def fingerprint(certificate: bytes) -> str:
-    return urlsafe_b64encode(sha256(certificate).digest()).rstrip(b"=").decode()

@@ -1,0 +1,127 @@
+"""Clients with certificates (RFC 8705): unmodified npm libraries and curl, to the service itself and through Apache."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from peers.test_peers_oidc_node import SCRIPTS, node
+from rig.apache import APACHE
+from rig.mtls import Certified, Own
+from rig.provider import CALLBACK, USER, Person
+
+from greatseal.testing.service import free_port
+from greatseal_client_auth_mtls.certificates import thumbprint_of
+
+METHODS = {"direct": "tls_client_auth", "proxied": "self_signed_tls_client_auth"}
+BOUND = {"client_secret": None, "tls_client_certificate_bound_access_tokens": True}
+
+
+class Reached:
+    """A running provider, with a client's certificate and one of somebody else."""
+
+    def __init__(self, provider: Certified, how: str, folder: Path, by: trustme.CA) -> None:
+        self.provider, self.how = provider, how
+        # Through the proxy nobody has to know who issued it.
+        self.own, self.other = Own(folder, by if how == "direct" else trustme.CA(), "own"), Own(folder, by, "other")
+
+    def registered(self, **fields: Any) -> dict[str, Any]:
+        return self.provider.register(
+            **{**BOUND, "token_endpoint_auth_method": METHODS[self.how], "tls_client_certificate": self.own.pem, **fields}
+        )
+
+    @property
+    def cnf(self) -> dict[str, str]:
+        return {"x5t#S256": thumbprint_of(self.own.der)}
+
+
+@pytest.fixture(params=[("direct", "sqlite"), ("proxied", "postgresql")], ids=["direct", "proxied"])
+def reached(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reached]:
+    how, database = request.param
+    if how == "proxied" and APACHE is None:
+        pytest.skip("Apache is not installed: make peers")
+    authority, clients = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    url = request.getfixturevalue("postgres_url") if database == "postgresql" else None
+    provider = Certified(tmp_path, authority, clients, database=url, proxied=free_port() if how == "proxied" else 0)
+    with provider.reachable():
+        yield Reached(provider, how, tmp_path, clients)
+
+
+@pytest.fixture
+def run(reached: Reached, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """What a script found out, with a person for its browser."""
+    with contextlib.ExitStack() as stack:
+        person = Person(reached.provider.issuer)
+        stack.enter_context(person.session)
+        person.session.trust_env = False  # a bundle of the environment would count instead
+        person.session.verify = str(tmp_path / "authority.pem")
+
+        def run(package: str, script: str, client: dict[str, Any]) -> dict[str, Any]:
+            shown = {"own": reached.own, "other": reached.other}
+            files = {name: {"certificate": str(one.certificate), "key": str(one.key)} for name, one in shown.items()}
+            settings = {
+                "issuer": reached.provider.issuer,
+                "client_id": client["client_id"],
+                "redirect_uri": CALLBACK,
+                "scope": "openid profile offline_access",
+                "authority": str(tmp_path / "authority.pem"),
+                **files,
+            }
+            process = subprocess.Popen([node(package), SCRIPTS / f"{script}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            with process:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                print(json.dumps(settings), file=process.stdin, flush=True)
+                for line in process.stdout:
+                    said = json.loads(line)
+                    if "done" in said:
+                        result: dict[str, Any] = said["done"]
+                        return result
+                    print(json.dumps(person.visit(said["open"])), file=process.stdin, flush=True)
+            raise AssertionError(f"{script} ended with {process.returncode}")
+
+        yield run
+
+
+def test_openid_client(reached: Reached, run: Callable[..., dict[str, Any]]) -> None:
+    found = run("openid-client", "openid-client-mtls", reached.registered())
+
+    assert found["userinfo"]["preferred_username"] == found["again"]["preferred_username"] == USER
+    assert found["cnf"] == reached.cnf
+    assert found["stolen"] == ["invalid_token", "invalid_token"]
+    assert found["unproven"] == ["invalid_client", "invalid_client"]
+    assert found["metadata"]["tls_client_certificate_bound_access_tokens"] is True
+    assert METHODS[reached.how] in found["metadata"]["token_endpoint_auth_methods_supported"]
+
+
+def test_oauth4webapi(reached: Reached, run: Callable[..., dict[str, Any]]) -> None:
+    found = run("oauth4webapi", "oauth4webapi-mtls", reached.registered())
+
+    assert found == {"type": "bearer", "cnf": reached.cnf, "unproven": ["invalid_client", "invalid_client"]}
+
+
+def test_curl(reached: Reached, tmp_path: Path) -> None:
+    """Whatever a client writes into the header itself, the proxy replaces it."""
+    curl, client = shutil.which("curl"), reached.registered(scopes=["profile"])
+    if curl is None:
+        pytest.skip("curl is not installed: make peers")
+    forged = f"Client-Cert: :{b64encode(reached.own.der).decode()}:"
+    form = f"client_id={client['client_id']}&grant_type=client_credentials&scope=profile"
+
+    def ask(*arguments: str) -> Any:
+        command = [str(curl), "--silent", "--cacert", str(tmp_path / "authority.pem"), *arguments, "--data", form]
+        answer = subprocess.run([*command, f"{reached.provider.issuer}/token"], capture_output=True, text=True, check=True, timeout=30)
+        return json.loads(answer.stdout)
+
+    shown = ("--cert", str(reached.own.certificate), "--key", str(reached.own.key))
+    assert ask(*shown)["token_type"] == "Bearer"
+    assert ask(*shown, "--header", forged)["token_type"] == "Bearer"
+    assert ask("--header", forged)["error"] == "invalid_client"
+    assert ask()["error"] == "invalid_client"
