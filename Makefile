@@ -29,6 +29,7 @@ test: $(UV)
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
 PARSERS := $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change acme_renewal_info acme_revocation \
 	ca_admin_certificates ca_csr ca_ocsp caa dns_01 dns_persist_01 eab_binding email_reply_00 onion_csr_01 onions request_objects tls_alpn_01 token_exchange))
+	ca_admin_certificates ca_csr ca_ocsp caa dns_01 dns_persist_01 dpop eab_binding email_reply_00 onion_csr_01 onions request_objects tls_alpn_01))
 
 test-faults: $(UV)
 	@$(SYNC) --all-groups

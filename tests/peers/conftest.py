@@ -35,7 +35,10 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
-    """A running identity provider; the indirect parameter is that of :func:`server`, or ``open``: programs register themselves."""
+    """A running identity provider; the indirect parameter is that of :func:`server`, or a line of its section [oauth].
+
+    With ``open`` programs register themselves.
+    """
     how = getattr(request, "param", "sqlite")
     database = request.getfixturevalue("postgres_url") if how == "postgresql" else None
     folder = tmp_path / "provider"
@@ -43,6 +46,8 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provide
     provider = Provider(folder, database=database)
     if how == "open":
         provider.open_registration()
+    if " = " in how:
+        provider.configuration.write_text(provider.configuration.read_text().replace("[oauth]", f"[oauth]\n{how}"))
     with provider.running() if how == "command" else provider.forked():
         yield provider
 

@@ -139,6 +139,22 @@ def test_openid_client_with_a_key_and_an_api(provider: Provider, run: Run, resou
     assert found["stolen"] == "invalid_grant"
 
 
+@pytest.mark.parametrize("provider", ["dpop_nonce = true"], indirect=True)
+def test_openid_client_learns_the_nonce_that_the_service_asks_for(provider: Provider, run: Run, resource: str) -> None:
+    registered = provider.register(
+        token_endpoint_auth_method="none",
+        client_secret=None,
+        grant_types=["authorization_code", "refresh_token"],
+        resources=[resource],
+    )
+
+    found = run("openid-client", registered, script="openid-client-dpop", resource=resource)
+
+    assert found["userinfo"]["preferred_username"] == USER
+    assert found["stolen"] == "invalid_grant"
+    assert found["narrow"] == {"sub": found["sub"], "aud": resource, "cnf": {"jkt": found["jkt"]}}
+
+
 def test_oauth4webapi_refuses_and_is_refused_what_lacks_the_key(provider: Provider, run: Run, resource: str) -> None:
     """At UserInfo and at an API that the library guards, the same."""
     registered = provider.register(token_endpoint_auth_method="client_secret_post", dpop_bound_access_tokens=True, resources=[resource])

@@ -16,7 +16,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_decode, b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of, thumbprint_of
-from greatseal.testing.desk import CALLBACK, VERIFIER, Answer, bearer
+from greatseal.testing.desk import CALLBACK, VERIFIER, Answer, bearer, told
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -260,3 +260,110 @@ async def test_a_client_that_asks_for_bound_tokens_gets_none_without_the_feature
                 for client, held in ((asking, bound), (public, token)):
                     fresh = await refresh(desk, held["refresh_token"], client, key.proof("POST", "/token"))
                     assert claims_of(fresh.json["access_token"])["cnf"] == {"jkt": key.jkt}
+
+
+# ---- Codes that are bound to a key (s10), and the nonce of the server (s8, s9)
+
+
+async def code_for(desk: Desk, client: Any, **asked: str) -> str:
+    return await desk.code(await desk.cookie("ann"), client_id=client["client_id"], scope="openid offline_access", **asked)
+
+
+@pytest.mark.parametrize("how", ["dpop_jkt", "pushed with dpop_jkt", "pushed with a proof"])
+async def test_a_stolen_code_is_worth_nothing_without_its_key(desk, key, how):
+    client = await desk.registered()
+    if how == "dpop_jkt":
+        code = await code_for(desk, client, dpop_jkt=key.jkt)
+    else:
+        more = {"dpop_jkt": key.jkt} if how == "pushed with dpop_jkt" else {"headers": key.proof("POST", "/par")}
+        pushed = await desk.push(by=client, scope="openid offline_access", **more)
+        assert pushed.status == 201, pushed.text
+        query = f"/authorize?client_id={client['client_id']}&request_uri={pushed.json['request_uri']}"
+        code = told(await desk.ask("GET", query, cookie=await desk.cookie("ann")))["code"]
+
+    for proofs in ([], [Key(desk).proof("POST", "/token")]):
+        answer = await redeem(desk, code, client, *proofs)
+        assert answer.outcome == (400, "invalid_grant")
+        assert "RFC 9449 s10" in answer.json["error_description"]
+    tokens = (await redeem(desk, code, client, key.proof("POST", "/token"))).json
+    assert tokens["token_type"] == "DPoP", "a refusal burned no code"
+    other = await refresh(desk, tokens["refresh_token"], client, Key(desk).proof("POST", "/token"))
+    assert other.status == 200, "a client with credentials may change its key"
+
+
+async def test_a_request_names_one_key(desk, key):
+    client = await desk.registered()
+    mismatched = await desk.push(by=client, dpop_jkt=Key(desk).jkt, headers=key.proof("POST", "/par"))
+    assert mismatched.outcome == (400, "invalid_dpop_proof")
+    assert (await desk.push(by=client, dpop_jkt="x")).outcome == (400, "invalid_request")
+    asked = await desk.authorize(await desk.cookie("ann"), client_id=client["client_id"], dpop_jkt=f"{key.jkt}=")
+    assert told(asked)["error"] == "invalid_request"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def strict(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    """A service that asks for nonces."""
+    async with open_desk(tmp_path_factory.mktemp("strict"), "dpop", oauth={"dpop_nonce": True}) as desk:
+        yield desk
+
+
+async def test_the_nonce_of_a_refusal_is_good_for_the_next_proofs(strict):
+    key, client = Key(strict), await strict.registered(token_endpoint_auth_method="none")
+    code = await code_of(strict, client)
+
+    asked = await redeem(strict, code, client, key.proof("POST", "/token"))
+    assert asked.outcome == (400, "use_dpop_nonce")
+    assert asked.headers["Cache-Control"] == "no-store"
+    nonce = asked.headers["DPoP-Nonce"]
+    answer = await redeem(strict, code, client, key.proof("POST", "/token", nonce=nonce))
+    assert (answer.status, answer.headers["DPoP-Nonce"]) == (200, nonce), "the refusal burned no code"
+    tokens = answer.json
+
+    at_resource = await userinfo(strict, tokens["access_token"], key.proof("GET", "/userinfo", tokens["access_token"]))
+    assert at_resource.outcome == (401, "use_dpop_nonce")
+    assert at_resource.headers["WWW-Authenticate"].startswith('DPoP error="use_dpop_nonce"')
+    nonce = at_resource.headers["DPoP-Nonce"]
+    good = await userinfo(strict, tokens["access_token"], key.proof("GET", "/userinfo", tokens["access_token"], nonce=nonce))
+    assert (good.status, good.headers["DPoP-Nonce"]) == (200, nonce)
+    pushed = await strict.push(by=client, headers=key.proof("POST", "/par"))
+    assert pushed.outcome == (400, "use_dpop_nonce")
+    assert (await refresh(strict, tokens["refresh_token"], client, key.proof("POST", "/token"))).outcome == (400, "use_dpop_nonce")
+    fresh = await refresh(strict, tokens["refresh_token"], client, key.proof("POST", "/token", nonce=nonce))
+    assert fresh.json["token_type"] == "DPoP", "a refusal is no replay"
+    wrong = await refresh(strict, "x", client, key.proof("POST", "/token", nonce=nonce))
+    assert (wrong.outcome, wrong.headers["DPoP-Nonce"]) == ((400, "invalid_grant"), nonce)
+
+
+@pytest.mark.parametrize("nonce", [None, "", "x", "dpn_n1_x", 7, "swapped"])
+async def test_a_nonce_that_is_not_ours_is_refused(strict, nonce):
+    key, client = Key(strict), await strict.registered(grant_types=["client_credentials"], redirect_uris=None, scopes=["groups"])
+    form = {"grant_type": "client_credentials"}
+    ours = (await strict.form("/token", form, by=client, headers=key.proof("POST", "/token"))).headers["DPoP-Nonce"]
+    sent = ours.swapcase() if nonce == "swapped" else nonce
+
+    answer = await strict.form("/token", form, by=client, headers=key.proof("POST", "/token", nonce=sent))
+
+    assert answer.outcome == (400, "use_dpop_nonce")
+
+
+async def test_a_nonce_of_before_a_restart_is_refused(tmp_path, database_url):
+    """Which proofs were used before is forgotten with the process, so none of them may be good."""
+    again = {"database": {"url": database_url}, "cluster": {"key_file": str(tmp_path / "cluster.key")}, "oauth": {"dpop_nonce": True}}
+    proof: dict[str, str] = {}
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with open_desk(folder, "dpop", **again) as desk:
+            form = {"grant_type": "client_credentials"}
+            if not proof:
+                key = Key(desk)
+                client = await desk.registered(grant_types=["client_credentials"], redirect_uris=None, scopes=["groups"])
+                nonce = (await desk.form("/token", form, by=client, headers=key.proof("POST", "/token"))).headers["DPoP-Nonce"]
+                proof = key.proof("POST", "/token", nonce=nonce, htu=desk.url + "/token")
+                assert (await desk.form("/token", form, by=client, headers=proof)).status == 200
+                outcome = (400, "invalid_dpop_proof")
+            else:
+                key.desk = desk
+                proof = key.proof("POST", "/token", nonce=nonce)
+                outcome = (400, "use_dpop_nonce")
+            assert (await desk.form("/token", form, by=client, headers=proof)).outcome == outcome

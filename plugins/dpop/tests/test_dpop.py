@@ -1,16 +1,20 @@
 """Proofs, and the binding that reads them at the token endpoint and at resources. Over HTTP: tests/system/oidc."""
 
+import asyncio
 import json
 from hashlib import sha256
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from greatseal.api.authorization import Ask, Granting, Terms
 from greatseal.api.clients import Client, ClientMatch, ProvenRequest
 from greatseal.api.http import Parameters
 from greatseal.api.problems import Problem
-from greatseal.api.tokens import AccessToken
+from greatseal.api.tokens import AccessToken, InvalidGrant
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
@@ -18,7 +22,10 @@ from greatseal.jose.jwk import jwk_of, thumbprint_of
 from greatseal.testing import FakeClock
 from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
+from greatseal.testing.extensions import ExtensionContract
 from greatseal_dpop.binding import Dpop
+from greatseal_dpop.codes import BoundCode, BoundCodes
+from greatseal_dpop.nonces import FRESH, LIFE, Nonces
 from greatseal_dpop.proofs import Proofs, normal
 
 ISSUER = "https://id.example"
@@ -58,9 +65,34 @@ class BlockedKeys:
         return SimpleNamespace(reason="leaked") if name in self.names else None
 
 
-def host_of(issuer, base_url):
+class Envelopes:
+    """Seals of a service of several nodes: ``kept`` is shared, and forgets what is too old."""
+
+    def __init__(self, clock, kept):
+        self.clock = clock
+        self.kept = kept
+
+    async def seal(self, kind, value, *, seconds):
+        name = f"{kind}_n1_{len(self.kept)}"
+        self.kept[name] = (value, self.clock.now() + seconds * 1_000_000)
+        return name
+
+    async def open(self, kind, text, type):
+        value, until = self.kept.get(text, (None, 0))
+        return value if text.startswith(kind) and until > self.clock.now() else None
+
+
+def host_of(issuer, base_url, *, node="n1", kept=None):
     clock = FakeClock(NOW * 1_000_000)
-    return SimpleNamespace(clock=clock, strikes=Strikes(clock), blocked_keys=BlockedKeys(), issuer=issuer, base_url=base_url)
+    return SimpleNamespace(
+        clock=clock,
+        strikes=Strikes(clock),
+        blocked_keys=BlockedKeys(),
+        issuer=issuer,
+        base_url=base_url,
+        node_id=node,
+        envelopes=Envelopes(clock, {} if kept is None else kept),
+    )
 
 
 @pytest.fixture
@@ -206,6 +238,50 @@ async def test_a_proof_that_is_not_good_is_400_with_the_reason(binding, sent, sa
     assert (refused.value.status, refused.value.error) == (400, "invalid_dpop_proof")
 
 
+JSON = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.integers(), max_size=2)
+CLAIMS = st.dictionaries(st.sampled_from(("jti", "htm", "htu", "iat", "exp", "nbf", "ath", "nonce")), JSON, max_size=3)
+HEADER = st.dictionaries(st.sampled_from(("typ", "alg", "jwk", "crit")), JSON, max_size=1)
+GOOD = proof()
+
+
+async def outcome(sent):
+    """Whether a proof is good, else the error."""
+    try:
+        await prove(Dpop(Proofs(host_of(ISSUER, BASE))), sent)
+    except Problem as problem:
+        return f"{problem.status} {problem.error}"
+    return "good"
+
+
+@given(st.text(max_size=200) | st.integers(0, len(GOOD) - 1))
+@example(GOOD.replace(".", "..", 1))
+@example("." * 60_000)
+def test_any_header_is_a_proof_or_refused(what):
+    """Any text, or a good proof with one character changed."""
+    sent = what if isinstance(what, str) else f"{GOOD[:what]}{'A' if GOOD[what] != 'A' else 'B'}{GOOD[what + 1 :]}"
+
+    assert asyncio.run(outcome(sent)) == "400 invalid_dpop_proof"
+
+
+@given(CLAIMS, HEADER)
+def test_any_claims_and_header_are_read_and_only_good_ones_prove(changed, header):
+    """Signed by the right key, so that nothing but the content can be wrong."""
+    whole = {"typ": "dpop+jwt", "alg": "ES256", "jwk": jwk_of(KEY.public_key())} | header
+    body = claims() | changed
+    signed = ".".join(b64url_encode(json.dumps(part).encode()) for part in (whole, body))
+    sent = f"{signed}.{b64url_encode(ALGORITHMS['ES256'].sign(KEY, signed.encode()))}"
+
+    said = asyncio.run(outcome(sent))
+
+    if said == "good":
+        assert not header
+        assert (body["htm"], body["htu"]) == ("POST", f"{ISSUER}/token")
+        assert isinstance(body["jti"], str)
+        assert abs(body["iat"] - NOW) <= 60
+    else:
+        assert said == "400 invalid_dpop_proof"
+
+
 async def test_two_proofs_are_refused(binding):
     with pytest.raises(Problem, match="two DPoP headers"):
         await prove(binding, proof(), proof(claims(jti="j2")))
@@ -325,3 +401,172 @@ async def test_a_proof_is_good_for_one_call(binding):
 
     with pytest.raises(Problem, match="used before"):
         await check(binding, sent)
+
+
+async def test_the_second_example_of_the_rfc_is_good_at_its_resource(binding, host):
+    """RFC 9449 figures 12 and 13."""
+    host.issuer = "https://resource.example.org"
+    host.clock.advance(2)
+    token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+    call = FakeCall("GET", f"{BASE}/protectedresource", headers=[("DPoP", AT_A_RESOURCE)])
+    jkt = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
+
+    assert await binding.check(call, token, AccessToken(**ABOUT, claims={"cnf": {"jkt": jkt}}), jkt) == ()
+
+
+ABOUT = {"subject": "ada", "client_id": "c1", "scopes": frozenset(), "expires_at": 0, "jti": "t1"}
+AT_A_RESOURCE = (
+    "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5"
+    "IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiJlMWozVl9iS2ljOC1MQUVCIiwiaHRtIjoiR0VUIiwia"
+    "HR1IjoiaHR0cHM6Ly9yZXNvdXJjZS5leGFtcGxlLm9yZy9wcm90ZWN0ZWRyZXNvdXJjZSIsImlhdCI6MTU2MjI2MjYxOCwiYXRoIjoiZlVIeU8ycjJaM0RaNTNFc05yV0JiMHhXWG"
+    "9hTnk1OUlpS0NBcWtzbVFFbyJ9.2oW9RP35yRqzhrtNP86L-Ey71EOptxRimPPToA1plemAgR6pxHF8y6-yqyVnmcw6Fy1dqd-jfxSYoMxhAJpLjA"
+)
+
+
+# ---- With a nonce of the server
+
+
+@pytest.fixture
+def asking(host):
+    """The binding of a service that asks for nonces."""
+    return Dpop(Proofs(host, Nonces(host)))
+
+
+async def refused_nonce(waiting):
+    """The refusal for want of a nonce, and the nonce that came with it."""
+    with pytest.raises(Problem) as refused:
+        await waiting
+    assert refused.value.error == "use_dpop_nonce", refused.value.detail
+    return refused.value, refused.value.headers["DPoP-Nonce"]
+
+
+async def test_a_proof_without_the_nonce_is_refused_with_it_and_is_not_used_up(asking):
+    told, nonce = await refused_nonce(prove(asking, proof()))
+    assert told.status == 400
+
+    found = await prove(asking, proof(claims(nonce=nonce)))
+
+    assert (found.value, found.headers) == (JKT, (("DPoP-Nonce", nonce),))
+    with pytest.raises(Problem, match="used before"):
+        await prove(asking, proof(claims(nonce=nonce)))
+
+
+async def test_a_resource_asks_for_the_nonce_too(asking):
+    told, nonce = await refused_nonce(check(asking, proof(at_userinfo())))
+    assert told.status == 401
+    assert told.headers["WWW-Authenticate"].startswith('DPoP error="use_dpop_nonce"')
+
+    assert await check(asking, proof(at_userinfo(nonce=nonce))) == (("DPoP-Nonce", nonce),)
+    with pytest.raises(Problem, match="another key") as refused:
+        await check(asking, proof(at_userinfo(nonce=nonce), key=OTHER))
+    assert refused.value.headers["DPoP-Nonce"] == nonce
+
+
+@pytest.mark.parametrize("nonce", ["", "x", "dpn_n1_99", "other_n1_0", 7, ["dpn_n1_0"], None, True])
+async def test_what_is_no_nonce_of_ours_is_refused(asking, nonce):
+    await refused_nonce(prove(asking, proof(claims(nonce=nonce))))
+
+
+async def test_a_nonce_is_handed_out_for_a_minute_and_good_for_five(asking, host):
+    _, first = await refused_nonce(prove(asking, proof()))
+    host.clock.advance(FRESH // 1_000_000 - 1)
+    later = NOW + FRESH // 1_000_000 - 1
+    assert (await prove(asking, proof(claims(jti="1", iat=later, nonce=first)))).headers == (("DPoP-Nonce", first),)
+
+    host.clock.advance(1)
+    ((_, second),) = (await prove(asking, proof(claims(jti="2", iat=later, nonce=first)))).headers
+    assert second != first
+
+    host.clock.advance(LIFE)
+    await refused_nonce(prove(asking, proof(claims(jti="3", iat=later + LIFE, nonce=first))))
+
+
+async def test_a_clock_that_was_set_back_does_not_keep_a_nonce(asking, host):
+    _, first = await refused_nonce(prove(asking, proof()))
+    host.clock.advance(-3600)
+
+    _, second = await refused_nonce(prove(asking, proof(claims(iat=NOW - 3600))))
+
+    assert second != first
+
+
+async def test_a_restart_refuses_the_nonces_of_before_and_other_nodes_take_them(asking, host):
+    _, nonce = await refused_nonce(prove(asking, proof()))
+    restarted, other = (host_of(ISSUER, BASE, node=node, kept=host.envelopes.kept) for node in ("n1", "n2"))
+
+    await refused_nonce(prove(Dpop(Proofs(restarted, Nonces(restarted))), proof(claims(nonce=nonce))))
+    assert await prove(Dpop(Proofs(other, Nonces(other))), proof(claims(nonce=nonce)))
+
+
+async def test_a_bad_proof_is_told_the_nonce_as_well(asking):
+    with pytest.raises(Problem) as refused:
+        await prove(asking, proof(claims(htm="GET")))
+
+    assert refused.value.error == "invalid_dpop_proof"
+    assert refused.value.headers["DPoP-Nonce"]
+
+
+# ---- Codes that are bound to a key
+
+
+class TestBoundCodes(ExtensionContract):
+    parameters = (("dpop_jkt", JKT),)
+    cnf = MappingProxyType({"jkt": JKT})
+
+    def extension(self):
+        return BoundCodes()
+
+
+async def asked(members, proven=None, at="authorize"):
+    sent = Parameters(members.items())
+    keys = {} if proven is None else {"jkt": proven}
+    wish = await BoundCodes().ask(Ask(at=at, client=client(), given=sent, sent=sent, remote="192.0.2.1", proven=keys))
+    return wish and wish.kept
+
+
+OTHERS = thumbprint_of(OTHER.public_key())
+
+
+async def test_a_code_is_bound_by_the_parameter_or_by_the_proof_of_a_pushed_request():
+    assert await asked({}) is None
+    assert await asked({"dpop_jkt": JKT}) == BoundCode(jkt=JKT)
+    for members in ({}, {"dpop_jkt": JKT}):
+        assert await asked(members, JKT, "par") == BoundCode(jkt=JKT)
+    with pytest.raises(Problem, match="dpop_jkt") as refused:
+        await asked({"dpop_jkt": JKT}, OTHERS, "par")
+    assert refused.value.error == "invalid_dpop_proof"
+
+
+@pytest.mark.parametrize("place", ["token", "device", "backchannel"])
+async def test_where_there_is_no_code_nothing_is_bound(place):
+    assert await asked({"dpop_jkt": JKT}, JKT, place) is None
+
+
+@pytest.mark.parametrize("jkt", ["x", JKT[1:], f"{JKT}A", f"{JKT[1:]}=", f"{JKT[1:]}/", f"{JKT}\n", "ä" * 43])
+async def test_what_is_no_thumbprint_is_refused(jkt):
+    with pytest.raises(Problem, match="dpop_jkt") as refused:
+        await asked({"dpop_jkt": jkt})
+    assert refused.value.error == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("kept", "proven", "grant_type", "good"),
+    [
+        (JKT, JKT, "authorization_code", True),
+        (JKT, OTHERS, "authorization_code", False),
+        (JKT, None, "authorization_code", False),
+        (None, OTHERS, "authorization_code", True),
+        (None, None, "authorization_code", True),
+        (JKT, OTHERS, "refresh_token", True),
+    ],
+)
+def test_a_bound_code_is_redeemed_by_its_key_alone(kept, proven, grant_type, good):
+    keys = {"jkt": proven} if proven else {}
+    granting = Granting(grant_type=grant_type, client=client(), subject="ada", cnf=keys or None, proven=keys, basis="authorization")
+    terms, bound = Terms(scopes=("openid",)), BoundCode(jkt=kept) if kept else None
+
+    if good:
+        assert BoundCodes().grant(bound, None, terms, granting) == terms
+        return
+    with pytest.raises(InvalidGrant, match="RFC 9449"):
+        BoundCodes().grant(bound, None, terms, granting)

@@ -10,7 +10,7 @@ from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.tokens import AccessToken, InvalidToken, TokenBinding
 from greatseal.jose.compact import ALGORITHMS, b64url_encode
-from greatseal_dpop.proofs import BadProof, Proofs
+from greatseal_dpop.proofs import BadProof, NeedsNonce, Proofs
 
 ALGS = f'algs="{" ".join(ALGORITHMS)}"'
 
@@ -21,14 +21,26 @@ class InvalidDpopProof(BadRequest):
     error = "invalid_dpop_proof"
 
 
+class UseDpopNonce(BadRequest):
+    """The proof of a token request lacks the nonce that comes with the refusal (RFC 9449 s8)."""
+
+    error = "use_dpop_nonce"
+
+
 class UnprovenKey(InvalidToken):
     """The proof at a resource is missing or not good (RFC 9449 s7.1)."""
 
     error = "invalid_dpop_proof"
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, scheme="DPoP")
+    def __init__(self, detail: str, headers: Headers = ()) -> None:
+        super().__init__(detail, scheme="DPoP", headers=dict(headers))
         self.headers["WWW-Authenticate"] += f", {ALGS}"
+
+
+class NonceUnproven(UnprovenKey):
+    """The proof at a resource lacks the nonce that comes with the refusal (RFC 9449 s9)."""
+
+    error = "use_dpop_nonce"
 
 
 class DpopFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +67,11 @@ class Dpop(TokenBinding):
         try:
             jkt = await self._proofs.read(call, call.header_values("DPoP"))
         except BadProof as problem:
-            raise InvalidDpopProof(str(problem)) from None
+            refused = UseDpopNonce if isinstance(problem, NeedsNonce) else InvalidDpopProof
+            raise refused(str(problem), headers=dict(await self._proofs.headers())) from None
         # Other clients prove themselves at each refresh anyway, and may change the key (RFC 9449 s5).
-        return Proof(confirmation="jkt", value=jkt, refresh=request.client.token_endpoint_auth_method == "none")  # noqa: S105  # a method
+        public = request.client.token_endpoint_auth_method == "none"  # noqa: S105  # a method
+        return Proof(confirmation="jkt", value=jkt, refresh=public, headers=await self._proofs.headers())
 
     def missing(self, client: Client) -> Problem | None:
         if client.more.get("dpop_bound_access_tokens") is True:
@@ -68,10 +82,12 @@ class Dpop(TokenBinding):
         try:
             jkt = await self._proofs.read(call, call.header_values("DPoP"), ath=b64url_encode(sha256(text.encode()).digest()))
         except BadProof as problem:
-            raise UnprovenKey(str(problem)) from None
+            refused = NonceUnproven if isinstance(problem, NeedsNonce) else UnprovenKey
+            raise refused(str(problem), await self._proofs.headers()) from None
+        headers = await self._proofs.headers()
         if jkt != value:
-            raise InvalidToken("the access token is bound to another key", scheme=self.scheme)
-        return ()
+            raise InvalidToken("the access token is bound to another key", scheme=self.scheme, headers=dict(headers))
+        return headers
 
     def challenge(self) -> str:
         return f"DPoP {ALGS}"

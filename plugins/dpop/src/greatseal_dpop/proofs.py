@@ -6,12 +6,14 @@ from hashlib import sha256
 from typing import Any
 
 from greatseal.api.http import Call
+from greatseal.api.identity import Headers
 from greatseal.api.moments import SECOND
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import BadJws, Jws, b64url_encode, parse_compact
 from greatseal.jose.jwk import public_key, thumbprint
 from greatseal.jose.strict import decode_object
+from greatseal_dpop.nonces import Nonces
 
 TYPE = "dpop+jwt"
 WINDOW = 60 * SECOND
@@ -28,11 +30,20 @@ class BadProof(ValueError):
     """A proof that is not good here; the text says why and is fit for the client."""
 
 
-class Proofs:
-    """Reads the proofs of requests to this service."""
+class NeedsNonce(BadProof):
+    """A proof without a nonce that is good here."""
 
-    def __init__(self, host: Host) -> None:
+
+class Proofs:
+    """Reads the proofs of requests to this service, which must hold one of ``nonces`` where there are such."""
+
+    def __init__(self, host: Host, nonces: Nonces | None = None) -> None:
         self._host = host
+        self._nonces = nonces
+
+    async def headers(self) -> Headers:
+        """What goes out with each answer to a proof: the nonce for the next one."""
+        return () if self._nonces is None else (("DPoP-Nonce", await self._nonces.current()),)
 
     async def read(self, call: Call, sent: Sequence[str], *, ath: str | None = None) -> str:
         """The thumbprint of the key of the proof in the headers ``sent``, which is used up.
@@ -47,7 +58,10 @@ class Proofs:
         except ValueError as error:
             raise BadProof(f"the claims are {error}") from None
         self._check_place(call, claims, ath)
-        self._use_up(jkt, claims.get("jti"), self._end(claims))
+        end = self._end(claims)
+        if self._nonces is not None and not await self._nonces.is_good(claims.get("nonce")):
+            raise NeedsNonce("the proof has to hold the nonce of the header DPoP-Nonce of this answer")
+        self._use_up(jkt, claims.get("jti"), end)
         return jkt
 
     async def _signed(self, text: str) -> tuple[Jws, str]:
