@@ -21,6 +21,7 @@ USES = {
 """What uses the key inside of something that was loaded, without giving it."""
 
 NEED_NOT = {
+    "plugins/client-auth-mtls/src/greatseal_client_auth_mtls/certificates.py:_signed": "the key is a CA's that the operator names",
     "core/src/greatseal/ctl/client.py:_connection": "a person's own certificate, which the service judges",
     "core/src/greatseal/http/tls.py:tls_context": "_check_key, which it calls, passes the key of the certificate",
     "core/src/greatseal/http/tls.py:_made": "roots, which OpenSSL judges; whoever reads the certificate of a client passes its key",
