@@ -27,13 +27,13 @@ test: $(UV)
 	@.venv/bin/pytest -n auto --maxschedchunk 2 $(ARGS)
 
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
-PARSERS := $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change acme_renewal_info acme_revocation \
-	ca_admin_certificates ca_csr ca_ocsp caa dns_01 dns_persist_01 eab_binding email_reply_00 onion_csr_01 onions request_objects tls_alpn_01 token_exchange))
-	ca_admin_certificates ca_csr ca_ocsp caa dns_01 dns_persist_01 dpop eab_binding email_reply_00 onion_csr_01 onions request_objects tls_alpn_01))
+PARSERS := examples/email-reply-00/tests/test_mail_scripts.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
+	acme_renewal_info acme_revocation ca_admin_certificates ca_csr ca_ocsp caa ciba device_flow dns_01 dns_persist_01 dpop \
+	eab_binding email_reply_00 idp_ctl_keycloak onion_csr_01 onions rar registration_rules request_objects tls_alpn_01 token_exchange))
 
 test-faults: $(UV)
 	@$(SYNC) --all-groups
-	@GREATSEAL_ALL_FAULTS=1 .venv/bin/pytest -n auto tests/faults $(PARSERS) $(ARGS)
+	@GREATSEAL_ALL_FAULTS=1 .venv/bin/pytest -n auto --timeout 900 tests/faults $(PARSERS) $(ARGS)
 
 mutants: $(UV)
 	@$(SYNC) --all-groups
