@@ -42,3 +42,23 @@ def test_where_new_accounts_need_a_binding_none_is_printed(tmp_path, required):
     found = lines(tmp_path, ["ca", "acme", "resolver", "http-01", "eab"], {**WORKS, "external_account_required": required})
 
     assert bool(found) is not required
+
+
+PLAIN = "certbot certonly --standalone --server https://ca.example.org/acme/directory -d NAME"
+BOUND = PLAIN.replace(" --server", " --http-01-port 8080 --server") + " --eab-kid KID --eab-hmac-key KEY"
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({}, PLAIN),
+        ({"external_account_required": True, "http_validation_port": 8080}, BOUND),
+    ],
+)
+def test_the_start_page_of_a_company_tells_what_to_type_on_a_server(tmp_path, server, said):
+    server = {"base_url": "https://ca.example.org", **server}
+    kernel = Kernel(document(tmp_path, ["ca", "acme", "resolver", "http-01", "eab"], server=server))
+
+    (part,) = kernel.hooks.instances["acme"].start_page(kernel.hosts["acme"])
+
+    assert [line.value for line in part.lines()][1:] == [said]

@@ -542,7 +542,7 @@ async def test_where_there_is_no_code_nothing_is_bound(place):
     assert await asked({"dpop_jkt": JKT}, JKT, place) is None
 
 
-@pytest.mark.parametrize("jkt", ["x", JKT[1:], f"{JKT}A", f"{JKT[1:]}=", f"{JKT[1:]}/", f"{JKT}\n", "ä" * 43])
+@pytest.mark.parametrize("jkt", ["x", JKT[1:], f"{JKT}A", f"{JKT[1:]}=", f"{JKT[1:]}/", f"{JKT}\n", "ä" * 43], ids=range(7))
 async def test_what_is_no_thumbprint_is_refused(jkt):
     with pytest.raises(Problem, match="dpop_jkt") as refused:
         await asked({"dpop_jkt": jkt})
@@ -559,6 +559,7 @@ async def test_what_is_no_thumbprint_is_refused(jkt):
         (None, None, "authorization_code", True),
         (JKT, OTHERS, "refresh_token", True),
     ],
+    ids=range(6),
 )
 def test_a_bound_code_is_redeemed_by_its_key_alone(kept, proven, grant_type, good):
     keys = {"jkt": proven} if proven else {}

@@ -24,6 +24,7 @@ from greatseal_acme.tables import SCHEMA
 
 SWEEP_SECONDS = 15.0
 HOUR = 3600.0
+HTTP = 80
 _PRIVILEGED = 1023
 """Up to here an ordinary user cannot listen."""
 
@@ -153,9 +154,23 @@ class Plugin:
                 order, renewal = certbot_lines(directory, port, "certbot")
                 shown.append(StartLine(words="With certbot, a certificate for a name of this machine:", value=order))
                 shown.append(StartLine(words="And its renewal:", value=renewal))
+            elif "http-01" in host.components(ChallengeValidator):
+                shown.append(StartLine(words=ON_A_SERVER, value=certbot_on_a_server(host, directory)))
             return shown
 
         return [StartPart(title="Get a certificate", lines=lines)]
+
+
+ON_A_SERVER = "With certbot, as root of a machine that trusts the root of this CA and has the name NAME:"
+
+
+def certbot_on_a_server(host: Host, directory: str) -> str:
+    """What the administrator of a server types, with the words in capitals put in."""
+    port = host.settings(HttpValidation).http_validation_port
+    own_port = "" if port == HTTP else f" --http-01-port {port}"
+    bound = any(binding.required for binding in host.components(AccountBinding).values())
+    binding = " --eab-kid KID --eab-hmac-key KEY" if bound else ""
+    return f"certbot certonly --standalone{own_port} --server {directory} -d NAME{binding}"
 
 
 def certbot_works(host: Host) -> bool:
