@@ -23,8 +23,8 @@ USES = {
 NEED_NOT = {
     "plugins/client-auth-mtls/src/greatseal_client_auth_mtls/certificates.py:_signed": "the key is a CA's that the operator names",
     "core/src/greatseal/ctl/client.py:_connection": "a person's own certificate, which the service judges",
-    "core/src/greatseal/http/tls.py:tls_context": "_check_key, which it calls, passes the key of the certificate",
     "core/src/greatseal/http/tls.py:_made": "roots, which OpenSSL judges; whoever reads the certificate of a client passes its key",
+    "core/src/greatseal/http/tls.py:tls_context": "_check_key, which it calls, passes the key of the certificate",
     "core/src/greatseal/jose/jwk.py:_akp": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_ec": "public_key, which calls it, passes what it returns",
     "core/src/greatseal/jose/jwk.py:_okp": "public_key, which calls it, passes what it returns",
@@ -32,15 +32,16 @@ NEED_NOT = {
     "core/src/greatseal/keys/given.py:_key_in": "to be blocked, whatever it is",
     "core/src/greatseal/keys/given.py:the module": "to be blocked, whatever it is",
     "core/src/greatseal/keys/software.py:__init__": "info_of passed the key when it was made or brought",
+    "plugins/ca/src/greatseal_ca/authority.py:sign_recorded": "of our own root certificate, which was made here",
     "plugins/ca/src/greatseal_ca/build.py:authority_key_identifier": "of our own CA certificate, which was checked when it was opened",
-    "plugins/ca/src/greatseal_ca/chains.py:spki_of": "compared with the key of the signer, which passed",
     "plugins/ca/src/greatseal_ca/chains.py:_unproven": "_unfit passed the key of each certificate",
+    "plugins/ca/src/greatseal_ca/chains.py:spki_of": "compared with the key of the signer, which passed",
     "plugins/ca/src/greatseal_ca/commands.py:_key_type": "of a CA certificate of this service, to be shown",
     "plugins/ca/src/greatseal_ca/delegation.py:_check": "of our own CA certificate, which was checked when it was opened",
-    "plugins/ca/src/greatseal_ca/lists.py:_verify": "of our own CA certificate, which was checked when it was opened",
-    "plugins/ca/src/greatseal_ca/authority.py:sign_recorded": "of our own root certificate, which was made here",
-    "plugins/ca/src/greatseal_ca/status.py:_root": "compared with the keys of signers, which passed",
     "plugins/ca/src/greatseal_ca/issuer.py:issue": "of our own CA certificate, which was checked when it was opened",
+    "plugins/ca/src/greatseal_ca/lists.py:_verify": "of our own CA certificate, which was checked when it was opened",
+    "plugins/ca/src/greatseal_ca/status.py:_root": "compared with the keys of signers, which passed",
+    "plugins/jar/src/greatseal_jar/encryption.py:encrypted": "encryption_key, whose key it gets, passed it",
 }
 """Functions that take a key and need not pass it, and why."""
 

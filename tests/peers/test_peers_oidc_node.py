@@ -253,3 +253,21 @@ def test_oauth4webapi_exchanges_its_own_id_token(provider: Provider, run: Run) -
         "a refresh token": [400, "invalid_request"],
         "no token": [400, "invalid_request"],
     }
+
+
+def test_openid_client_decrypts_what_it_gets(provider: Provider, run: Run) -> None:
+    key = ECKey.generate_key("P-256", {"kid": "e1", "use": "enc"})
+    kinds = ("authorization", "id_token", "userinfo", "introspection")
+    registered = provider.register(
+        jwks={"keys": [key.as_dict(private=False)]},
+        userinfo_signed_response_alg="ES256",
+        introspection_signed_response_alg="ES256",
+        id_token_encrypted_response_enc="A256GCM",
+        **{f"{kind}_encrypted_response_alg": "ECDH-ES" for kind in kinds},
+    )
+
+    found = run("openid-client", registered, script="openid-client-jwe", key=key.as_dict(private=True))
+
+    assert found["parts"] == [5, 5]
+    assert found["userinfo"]["preferred_username"] == USER
+    assert (found["introspected"]["active"], found["introspected"]["sub"]) == (True, found["sub"])

@@ -27,6 +27,11 @@ ASKING = {
     "profile": "fapi2",
     "authorization_signed_response_alg": "ES256",
     "request_object_signing_alg": "ES256",
+    "require_signed_request_object": True,
+    "id_token_encrypted_response_alg": "ECDH-ES",
+    "userinfo_encrypted_response_alg": "ECDH-ES",
+    "introspection_encrypted_response_alg": "ECDH-ES",
+    "authorization_encrypted_response_alg": "ECDH-ES",
 }
 PLAIN = {name: False if value is True else None for name, value in ASKING.items()} | {"profile": "default"}
 

@@ -278,8 +278,8 @@ async def test_a_client_that_must_sign_is_refused_without(objects, at):
         (client(jwks={}, require_signed_request_object=True), "needs the keys"),
         (client(jwks={}, strict_request_object=True), "needs the keys"),
         (client(jwks_uri="http://keys.example/jwks"), "https"),
-        (client(jwks={"keys": []}), "jwks"),
-        (client(jwks={"keys": [{"kty": "oct", "k": "AAAA"}]}), "jwks"),
+        (client(jwks={"keys": []}, require_signed_request_object=True), "jwks"),
+        (client(jwks={"keys": [{"kty": "oct", "k": "AAAA"}]}, request_object_signing_alg="ES256"), "jwks"),
     ],
 )
 def test_a_registration_that_no_request_could_satisfy_is_refused(objects, asked, said):

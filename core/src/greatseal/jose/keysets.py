@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from greatseal.jose.compact import BadJws, Jws, PublicKey, b64url_encode, fits
-from greatseal.jose.jwk import public_key
+from greatseal.jose.jwk import public_key, public_members
 
 MOST_KEYS = 100
 
@@ -51,6 +51,26 @@ def read_key_set(jwks: Mapping[str, Any]) -> tuple[VerificationKey, ...]:
     if not found:
         raise ValueError(f"the JWK Set has no key that can be used{''.join(reasons[:1])}")
     return tuple(found)
+
+
+def encryption_key(jwks: Mapping[str, Any], alg: str) -> Mapping[str, Any] | None:
+    """The first JWK of a set to which a JWE of that ``alg`` may be encrypted (RFC 7518 s4), ECDH with EC keys alone; None for none."""
+    kty, listed = "RSA" if alg.startswith("RSA") else "EC", jwks.get("keys")
+    for jwk in listed if isinstance(listed, list) else ():
+        if not isinstance(jwk, Mapping) or jwk.get("kty") != kty or jwk.get("use", "enc") != "enc" or jwk.get("alg", alg) != alg:
+            continue
+        try:
+            public_key(public_members(jwk))
+        except ValueError:
+            continue
+        return jwk
+    return None
+
+
+def encrypts_alone(jwks: Mapping[str, Any]) -> bool:
+    """Whether a set has keys, and each is said to be for encryption (RFC 7517 s4.2)."""
+    listed = jwks.get("keys")
+    return isinstance(listed, list) and bool(listed) and all(isinstance(jwk, Mapping) and jwk.get("use") == "enc" for jwk in listed)
 
 
 def named(keys: Sequence[VerificationKey], header: Mapping[str, Any]) -> list[VerificationKey]:

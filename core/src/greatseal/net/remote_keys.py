@@ -11,7 +11,7 @@ import msgspec
 from greatseal.api.clients import Client
 from greatseal.api.problems import Outbound, Unavailable
 from greatseal.host import Clock
-from greatseal.jose.keysets import VerificationKey, named, read_key_set
+from greatseal.jose.keysets import VerificationKey, encrypts_alone, named, read_key_set
 from greatseal.jose.strict import decode_object
 from greatseal.net.addresses import AddressPolicy
 from greatseal.net.outbound import NameResolver, fetch
@@ -27,6 +27,7 @@ UNAVAILABLE = "the keys that would check the signature cannot be had now"
 
 class _Kept(msgspec.Struct):
     fetched: float
+    jwks: Mapping[str, Any]
     keys: tuple[VerificationKey, ...]
 
 
@@ -56,8 +57,8 @@ class RemoteKeys:
 
         Raises Unavailable when they cannot be had now, with the reason for the log alone.
         """
-        found = named(await self._keys(url, KEPT_SECONDS), header)
-        return found or named(await self._keys(url, REFETCH_SECONDS), header)
+        found = named((await self._set(url, KEPT_SECONDS)).keys, header)
+        return found or named((await self._set(url, REFETCH_SECONDS)).keys, header)
 
     async def of_client(self, client: Client, header: Mapping[str, Any]) -> list[VerificationKey]:
         """The same of the keys that a client registered, inline or behind its ``jwks_uri``.
@@ -68,23 +69,27 @@ class RemoteKeys:
             return await self.of(client.jwks_uri, header)
         return named(read_key_set(client.jwks or {}), header)
 
-    async def _keys(self, url: str, age: float) -> tuple[VerificationKey, ...]:
+    async def set_of(self, client: Client) -> Mapping[str, Any]:
+        """The whole JWK Set that a client registered, for keys that it decrypts with; empty for none. Raises Unavailable as :meth:`of`."""
+        return (client.jwks or {}) if client.jwks_uri is None else (await self._set(client.jwks_uri, KEPT_SECONDS)).jwks
+
+    async def _set(self, url: str, age: float) -> _Kept:
         lock = self._locks.setdefault(url, asyncio.Lock())
         try:
             async with lock:
                 kept = self._kept.get(url)
                 if kept is None or self._clock.monotonic() - kept.fetched >= age:
-                    kept = _Kept(self._clock.monotonic(), await self._fetched(url))
+                    kept = _Kept(self._clock.monotonic(), *await self._fetched(url))
                     self._kept[url] = kept
                     while len(self._kept) > MOST_SETS:
                         self._kept.popitem(last=False)
                 self._kept.move_to_end(url)
-                return kept.keys
+                return kept
         finally:
             if not lock.locked():
                 self._locks.pop(url, None)
 
-    async def _fetched(self, url: str) -> tuple[VerificationKey, ...]:
+    async def _fetched(self, url: str) -> tuple[Mapping[str, Any], tuple[VerificationKey, ...]]:
         """The keys from their place. One that failed is not asked again for 5 s, or each bad request to us were one to it."""
         failed = self._failed.get(url)
         if failed is not None and self._clock.monotonic() - failed.at < FAILED_SECONDS:
@@ -97,7 +102,7 @@ class RemoteKeys:
                 self._failed.popitem(last=False)
             raise
 
-    async def _fetch(self, url: str) -> tuple[VerificationKey, ...]:
+    async def _fetch(self, url: str) -> tuple[Mapping[str, Any], tuple[VerificationKey, ...]]:
         if self._tls is None:  # reading the machine's CAs takes 20 ms, and most services never fetch
             self._tls = await asyncio.to_thread(ssl.create_default_context)
         try:
@@ -116,7 +121,8 @@ class RemoteKeys:
         if answer.status != 200:
             raise _unavailable(url, f"status {answer.status}")
         try:
-            return read_key_set(decode_object(answer.body))
+            jwks = decode_object(answer.body)
+            return jwks, () if encrypts_alone(jwks) else read_key_set(jwks)
         except ValueError as error:
             raise _unavailable(url, str(error)) from None
 

@@ -65,7 +65,7 @@ class RequestObjects(Extension[msgspec.Struct]):
                 raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks")
         if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
             raise InvalidClientMetadata("jwks_uri must begin with https://")
-        if client.jwks is not None:
+        if client.jwks is not None and any(map(client.more.get, RequestObjectFields.__struct_fields__)):
             try:
                 read_key_set(client.jwks)
             except ValueError as error:

@@ -87,8 +87,9 @@ NULLABLE = (
 LISTS = ("redirect_uris", "scopes", "grant_types")
 PROMISES = frozenset(
     {
-        "authorization_signed_response_alg", "dpop_bound_access_tokens", "profile", "request_object_signing_alg",
-        "tls_client_certificate_bound_access_tokens",
+        "authorization_encrypted_response_alg", "authorization_signed_response_alg", "dpop_bound_access_tokens",
+        "id_token_encrypted_response_alg", "introspection_encrypted_response_alg", "profile", "request_object_signing_alg",
+        "require_signed_request_object", "tls_client_certificate_bound_access_tokens", "userinfo_encrypted_response_alg",
     }
 )  # fmt: skip
 """Members that promise something. Unknown ones are ignored (RFC 7591 s2), but these are refused while no plugin brings them."""
