@@ -179,7 +179,6 @@ async def test_a_sealed_secret_can_be_read_and_no_other():
     ("body", "refusal"),
     [
         ({"scope": ["openid"]}, InvalidClientMetadata),
-        ({"scope": "undefined"}, InvalidClientMetadata),
         ({"scope": "introspect"}, InvalidClientMetadata),
         ({"kerberos_principal": "HTTP/a@A"}, InvalidClientMetadata),
         ({"redirect_uris": 7}, InvalidClientMetadata),

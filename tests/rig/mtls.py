@@ -59,7 +59,8 @@ class Certified(Provider):
         text = self.configuration.read_text()
         for before, after in (
             (f"http://localhost:{self.port}", self.base_url),
-            ("[plugins]", f'{way}\n\n[plugins]\nenabled = ["client-auth-mtls"]'),
+            ("[plugins]", f"{way}\n\n[plugins]"),
+            ("enabled = [", 'enabled = ["client-auth-mtls", '),
             ("[oauth]", f'[oauth]\nclient_ca_file = "{folder}/cas.pem"'),
         ):
             text = text.replace(before, after)

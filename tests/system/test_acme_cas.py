@@ -154,4 +154,4 @@ def test_the_id_of_a_ca_is_no_name_in_the_paths_of_acme(tmp_path, id):
     with pytest.raises(StartProblem) as refused:
         Kernel(document(tmp_path, ["acme", "ca", "http-01", "resolver"], ca={"id": id}))
 
-    assert [message for message in refused.value.messages if f"/acme/{id}" in message]
+    assert [message for message in refused.value.messages if f"id: {id!r} is a word in the paths" in message]

@@ -154,7 +154,7 @@ class Plugin:
                 order, renewal = certbot_lines(directory, port, "certbot")
                 shown.append(StartLine(words="With certbot, a certificate for a name of this machine:", value=order))
                 shown.append(StartLine(words="And its renewal:", value=renewal))
-            elif "http-01" in host.components(ChallengeValidator):
+            elif urlsplit(host.base_url).scheme == "https" and "http-01" in host.components(ChallengeValidator):
                 shown.append(StartLine(words=ON_A_SERVER, value=certbot_on_a_server(host, directory)))
             return shown
 
