@@ -123,3 +123,20 @@ async def test_those_of_the_configuration_and_the_last_of_a_ca_stay(office):
 
     assert [answer.status for answer in refused] == [403, 403, 404, 404, 400]
     assert (await office.get("/admin/profiles/fixed", token=token)).json["source"] == "configuration"
+
+
+async def test_the_built_in_profile_is_replaced_for_every_ca_and_comes_back(start_service, tmp_path, database_url):
+    async with forgetful() as http:
+        sections = {name: value for name, value in kept(tmp_path, database_url).items() if name != "profiles"}
+        office = await open_office(start_service, http, tmp_path, *ENABLED, **sections)
+        token = office.tokens[ADMIN]
+
+        one_ca = await made(office, id="default", ca_ids=["other"])
+        both = await made(office, id="default", validity_days=6)
+        shorter = (await office.get("/admin/profiles/default", token=token)).json
+        gone = await office.ask("DELETE", "/admin/profiles/default", token=token)
+        back = (await office.get("/admin/profiles/default", token=token)).json
+
+    assert (one_ca.status, "CA 'default' has no other profile" in one_ca.json["detail"]) == (400, True)
+    assert (both.status, shorter["validity_days"], gone.status) == (201, 6, 204)
+    assert (back["source"], back["validity_days"], back["ca_ids"]) == ("configuration", 90, ["default", "other"])

@@ -75,10 +75,8 @@ class StoredProfiles:
         await self._host.db.write(self._replace, id, settings, by)
 
     async def delete(self, id: str, *, by: str) -> None:
-        """Orders that named it cannot be finalized any more. Raises NotFound, Forbidden, and Conflict for the last profile of a CA."""
+        """Orders that named it cannot be finalized any more. Raises NotFound, and Forbidden for one of the configuration file."""
         self._refuse_configured(id)
-        if alone := [ca_id for ca_id in self._cas if set(self._profiles.of(ca_id)) == {id}]:
-            raise Conflict(f"CA {alone[0]!r} has no other profile; make one first")
         await self._host.db.write(self._delete, id, by)
 
     # ---- Transactions
@@ -150,6 +148,8 @@ class StoredProfiles:
         """What is wrong between a profile and the CAs, as a start would tell it."""
         if wrong := rules.problems(self._cas, {id: own}, whole=False):
             return wrong
+        if left := [ca_id for ca_id in self._cas if own.ca_ids and ca_id not in own.ca_ids and self._profiles.of(ca_id).keys() <= {id}]:
+            return [f"[profiles.{id}] ca_ids: CA {left[0]!r} has no other profile; name it too"]
         if issue_as.issue_as == ROOT or issue_as.issue_as not in self._host.components(Issuer):
             return [f"[profiles.{id}] issue_as: no enabled plugin issues this"]
         alone = Profiles(self._cas, {id: own}, {id: issue_as})
