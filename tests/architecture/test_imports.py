@@ -69,10 +69,9 @@ def test_a_distribution_is_named_after_its_feature():
         assert project["name"] == f"greatseal-{folder.name}"
         assert package == f"greatseal_{folder.name.replace('-', '_')}"
         points = project.get("entry-points", {})
-        assert set(points.get("greatseal.plugins", {})) | set(points.get("greatseal.sets", {})) <= {
-            folder.name,
-            folder.name.removeprefix("bundle-"),
-        }
+        bundled = folder.name.removeprefix("bundle-")
+        assert set(points.get("greatseal.plugins", {})) <= {folder.name}
+        assert set(points.get("greatseal.sets", {})) <= {bundled, f"{bundled}-all"}
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -89,7 +89,7 @@ def await_file(path: Path) -> None:
 
 def token_walk(tree: Path, folder: Path) -> list[str]:
     """``POST /token`` with a code, for a client that gets a refresh token."""
-    provider = Provider(folder)
+    provider = Provider(folder, features="idp")
     walker = Walker(provider, tree, folder)
     with provider.running(walker.environ) as process:
         walker.pid = process.pid

@@ -97,7 +97,7 @@ def instrumented(server: Server, tree: Path) -> Iterator[Instrumented]:
 
 def provider_rows(tree: Path, folder: Path, database: str | None) -> Iterator[tuple[str, float]]:
     """The identity provider."""
-    provider = Provider(folder, database=database)
+    provider = Provider(folder, database=database, features="idp")
     with instrumented(provider, tree) as server, requests.Session() as http:
         ours = Ours(provider, 0, folder)
         person = Person(provider.issuer)

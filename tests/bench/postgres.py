@@ -117,7 +117,7 @@ def provider_rows(folder: Path, cluster: Cluster, copies: int) -> Iterator[Row]:
 @contextmanager
 def served(folder: Path, url: str) -> Iterator[tuple[Provider, int]]:
     """A provider on PostgreSQL and its process."""
-    provider = Provider(folder, database=url)
+    provider = Provider(folder, database=url, features="idp")
     with provider.running() as process:
         yield provider, process.pid
 

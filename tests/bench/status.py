@@ -37,7 +37,7 @@ UNKNOWN = "7f" * 16
 def ocsp_rows(folder: Path) -> list[Row]:
     """In rounds that take turns with discovery of an identity provider."""
     (folder / "idp").mkdir()
-    provider, server = Provider(folder / "idp"), Server(folder, ["status.localhost"])
+    provider, server = Provider(folder / "idp", features="idp"), Server(folder, ["status.localhost"])
     with provider.running() as first, server.running() as second:
         path = f"/ca/ocsp/{quote(b64encode(asyncio.run(asked(server, None))).decode(), safe='')}"
         signed = f"/ca/ocsp/{quote(b64encode(asyncio.run(asked(server, b'n' * 32))).decode(), safe='')}"

@@ -98,7 +98,7 @@ class Ours:
 
 def token_rows(folder: Path) -> list[Row]:
     """All rows, in rounds that take turns."""
-    provider = Provider(folder)
+    provider = Provider(folder, features="idp")
     with provider.running() as process:
         ours = Ours(provider, process.pid, folder)
         found: dict[str, list[tuple[Sample, Measured]]] = {}

@@ -60,7 +60,6 @@ class Certified(Provider):
         for before, after in (
             (f"http://localhost:{self.port}", self.base_url),
             ("[plugins]", f"{way}\n\n[plugins]"),
-            ("enabled = [", 'enabled = ["client-auth-mtls", '),
             ("[oauth]", f'[oauth]\nclient_ca_file = "{folder}/cas.pem"'),
         ):
             text = text.replace(before, after)

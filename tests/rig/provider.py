@@ -23,8 +23,7 @@ listen = "127.0.0.1:{port}"
 {settings}
 
 [plugins]
-sets = ["idp"]
-enabled = ["token-exchange"]
+sets = ["{features}"]
 
 [database]
 url = "{database}"
@@ -35,18 +34,7 @@ key_file = "{folder}/cluster.key"
 
 [oauth]
 allow_private_logout_hosts = true
-allow_private_notification_hosts = true
-
-[[oauth.authorization_details]]
-type = "payment"
-sentence = "Pay {{amount}} EUR to {{creditor}}"
-members.amount = {{ type = "decimal", required = true }}
-members.creditor = {{ required = true }}
-members.actions = {{ type = "list of text" }}
-
-[tokens]
-device_interval = 1
-ciba_interval = 1
+{settings_of_features}
 
 [users]
 file = "{folder}/users.toml"
@@ -56,20 +44,48 @@ name = "administrator"
 permissions = ["*"]
 groups = ["administrators"]
 """
+SETTINGS_OF_FEATURES = {
+    "idp": "",
+    "idp-all": """\
+allow_private_notification_hosts = true
 
+[[oauth.authorization_details]]
+type = "payment"
+sentence = "Pay {amount} EUR to {creditor}"
+members.amount = { type = "decimal", required = true }
+members.creditor = { required = true }
+members.actions = { type = "list of text" }
 
+[tokens]
+device_interval = 1
+ciba_interval = 1
+""",
+}
 REGISTRATION_TOKEN = "let-the-programs-in-0123456789"
 
 
 class Provider(Server):
-    """``greatseal serve`` with the identity provider, an administrator and :data:`USER`; with an ``authority`` it serves https."""
+    """``greatseal serve`` with the identity provider, an administrator and :data:`USER`; with an ``authority`` it serves https.
 
-    def __init__(self, folder: Path, *, database: str | None = None, authority: trustme.CA | None = None) -> None:
+    ``features`` is ``idp`` or ``idp-all``.
+    """
+
+    def __init__(
+        self, folder: Path, *, database: str | None = None, authority: trustme.CA | None = None, features: str = "idp-all"
+    ) -> None:
         super().__init__(folder, [], database=database, authority=authority)
         files = {} if authority is None else {"tls_cert_file": f"{folder}/tls.pem", "tls_key_file": f"{folder}/tls.key"}
         settings = "\n".join(f'{key} = "{file}"' for key, file in files.items())
         self.configuration.write_text(
-            CONFIGURATION.format(folder=folder, port=self.port, base_url=self.base_url, database=self.database, settings=settings)
+            CONFIGURATION.format(
+                folder=folder,
+                port=self.port,
+                base_url=self.base_url,
+                database=self.database,
+                settings=settings,
+                features=features,
+                settings_of_features=SETTINGS_OF_FEATURES[features],
+            )
         )
         add(folder / "users.toml", ADMINISTRATOR, PASSWORD, groups=("administrators",))
         add(folder / "users.toml", USER, PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("staff",))
@@ -78,7 +94,7 @@ class Provider(Server):
 
     def open_registration(self, **settings: Any) -> None:
         """Let programs register themselves with :data:`REGISTRATION_TOKEN`, and change that; ``settings`` are of [registration]."""
-        text = self.configuration.read_text().replace("enabled = [", 'enabled = ["registration", ')
+        text = self.configuration.read_text()
         server = f'[server]\nregistration_token = "{REGISTRATION_TOKEN}"\nregistration_management = true\n'
         more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
         self.configuration.write_text(text.replace("[server]\n", server) + f"\n[registration]\n{more}")

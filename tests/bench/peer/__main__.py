@@ -141,13 +141,13 @@ def main() -> None:
         sys.exit("wrk is not installed: apt install wrk")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        provider = Provider(folder)
+        provider = Provider(folder, features="idp")
         with provider.running() as process, peer(folder) as other:
             rows = compare((Ours(provider, process.pid, folder), other), folder, workloads)
         with bench_cluster() as cluster:
             if cluster is not None:
                 (folder / "postgres").mkdir()
-                provider = Provider(folder / "postgres", database=cluster.make())
+                provider = Provider(folder / "postgres", database=cluster.make(), features="idp")
                 with provider.running() as process, peer(folder) as other:
                     rows += compare((Ours(provider, process.pid, folder), other), folder, durable)
     RESULT.parent.mkdir(exist_ok=True)

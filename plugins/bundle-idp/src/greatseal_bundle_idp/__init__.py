@@ -1,4 +1,6 @@
 """The identity provider as one install."""
 
-features = ("idp", "resolver", "users-file", "ciba", "client-auth-jwt", "device-flow", "dpop", "rar", "resource-indicators", "jar")
+features = ("idp", "resolver", "users-file", "client-auth-jwt", "dpop", "resource-indicators")
 """What `[plugins] sets = ["idp"]` enables."""
+all_features = (*features, "ciba", "client-auth-mtls", "device-flow", "jar", "rar", "registration", "token-exchange")
+"""What `[plugins] sets = ["idp-all"]` enables."""
