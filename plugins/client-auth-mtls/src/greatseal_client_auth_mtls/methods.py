@@ -22,7 +22,7 @@ class ByCertificate(ClientAuthMethod[Presented]):
 
     ambient = True
     open_registration = False  # the certificate says whom the client is trusted to be: an administrator gives it
-    fields = frozenset({"tls_client_certificate"})
+    fields = frozenset({"tls_client_certificate", "jwks_uri", "jwks"})  # such a client may sign its requests
 
     def __init__(self, host: Host) -> None:
         self._host = host
