@@ -95,9 +95,9 @@ def instrumented(server: Server, tree: Path) -> Iterator[Instrumented]:
         yield Instrumented(process.pid)
 
 
-def provider_rows(tree: Path, folder: Path, database: str | None) -> Iterator[tuple[str, float]]:
+def provider_rows(tree: Path, folder: Path, database: str | None, features: str) -> Iterator[tuple[str, float]]:
     """The identity provider."""
-    provider = Provider(folder, database=database, features="idp")
+    provider = Provider(folder, database=database, features=features)
     with instrumented(provider, tree) as server, requests.Session() as http:
         ours = Ours(provider, 0, folder)
         person = Person(provider.issuer)
@@ -162,7 +162,7 @@ def void(_: object) -> None:
     """Nobody wants it."""
 
 
-def order_rows(tree: Path, folder: Path, database: str | None) -> Iterator[tuple[str, float]]:
+def order_rows(tree: Path, folder: Path, database: str | None, _: str) -> Iterator[tuple[str, float]]:
     """ACME."""
     server = Server(folder, [], database=database)
     with instrumented(server, tree) as process:
@@ -178,7 +178,7 @@ def order_rows(tree: Path, folder: Path, database: str | None) -> Iterator[tuple
         yield "ACME order", process.cost_of(lambda count: asyncio.run(order(count)), ORDERS)
 
 
-def all_rows(tree: Path) -> Iterator[tuple[str, float]]:
+def all_rows(tree: Path, features: str) -> Iterator[tuple[str, float]]:
     """Each as soon as it is known, on SQLite and on PostgreSQL."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
@@ -188,7 +188,7 @@ def all_rows(tree: Path) -> Iterator[tuple[str, float]]:
             for label, database in stores.items():
                 place = folder / f"{number}{label.strip(', ')}"
                 place.mkdir()
-                for row, cost in measured(tree, place, database):
+                for row, cost in measured(tree, place, database, features):
                     print(f"  {row + label:<52}{cost:>14,.0f}", flush=True)
                     yield row + label, cost
 
@@ -210,6 +210,9 @@ def checked_out(revision: str) -> Iterator[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-instructions", description=__doc__)
     parser.add_argument("--base", metavar="REV", help="a revision, or a file that an earlier run wrote")
+    parser.add_argument(
+        "--features", metavar="SET", default="idp", help="of the identity provider: idp, or idp-all with features that no row uses"
+    )
     given = parser.parse_args()
     base: dict[str, float] = {}
     if given.base is not None:
@@ -218,9 +221,9 @@ def main() -> None:
             base = msgspec.json.decode(Path(given.base).read_bytes(), type=dict[str, float])
         else:
             with checked_out(given.base) as tree:
-                base = dict(all_rows(tree))
+                base = dict(all_rows(tree, given.features))
     print("here")
-    here = dict(all_rows(Path.cwd()))
+    here = dict(all_rows(Path.cwd(), given.features))
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(here), indent=2) + b"\n")
     print(f"written to {RESULT}")

@@ -1,6 +1,6 @@
 -- wrk sends the bodies of a file, one for each request, and every answer is checked. Arguments: bodies, content expected in an answer,
 -- "cycle" (begin again), "once" (the bodies must be enough) or "follow" (an answer's refresh_token makes the next body), the file that
--- gets the access tokens or device codes as forms (or "-"), the status expected.
+-- gets the access tokens or device codes as forms (or "-"), the status expected. A body may begin with a DPoP proof and a tab.
 
 local REFRESH = "grant_type=refresh_token&refresh_token="
 local POLL = "grant_type=urn:ietf:params:oauth:grant-type:device_code&device_code="
@@ -44,6 +44,11 @@ function request()
     bodies[first] = nil
   end
   first = first + 1
+  local proof, rest = body:match("^(.-)\t(.*)$")
+  if proof then
+    wrk.headers["DPoP"] = proof
+    body = rest
+  end
   return wrk.format(nil, nil, nil, body)
 end
 

@@ -22,7 +22,10 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked. ``bodies`` makes it a form by POST; ``login`` are client id and secret (HTTP Basic)."""
+    """What is asked. ``bodies`` makes it a form by POST; ``login`` are client id and secret (HTTP Basic).
+
+    A body may begin with the DPoP proof of its request and a tab.
+    """
 
     path: str
     expected: str
@@ -31,6 +34,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Of each answer."""
     bodies: Sequence[str] = ()
     login: tuple[str, str] | None = None
+    accept: str | None = None
     mode: Literal["cycle", "once", "follow"] = "cycle"
     """``once``: each body one time; ``follow``: the refresh token of an answer is sent next."""
 
@@ -59,6 +63,8 @@ def run(target: Target, workload: Workload, seconds: int, folder: Path, *, keep:
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(SCRIPT)]
     if workload.login:
         command += ["-H", f"Authorization: Basic {b64encode(':'.join(workload.login).encode()).decode()}"]
+    if workload.accept:
+        command += ["-H", f"Accept: {workload.accept}"]
     given = [str(bodies) if workload.bodies else "-", workload.expected, workload.mode, str(keep or "-"), str(workload.status)]
     reference = reference_us()
     used = cpu_us(target.pid)
