@@ -60,6 +60,7 @@ SCOPE = (
     "plugins/dpop/src/**/*.py",
     "plugins/registration/src/**/*.py",
     "plugins/eab/src/**/*.py",
+    "plugins/fapi/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",

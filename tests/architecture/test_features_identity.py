@@ -18,7 +18,7 @@ from architecture.typing import (
 )
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from greatseal.api.authorization import Answer, Ask, Granting, Terms
+from greatseal.api.authorization import Answer, Ask
 from greatseal.api.clients import Client
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import DirectoryUnavailable, User
@@ -156,17 +156,6 @@ async def test_jar() -> None:
         await objects.ask(Ask(at="par", client=client, given=plain, sent=plain, remote="192.0.2.1"))
     answer = Answer(client=client, response_mode="jwt", members={"code": "x"})
     assert await extensions.SignedAnswers(sign).answer(answer) == {"response": '{"code":"x","aud":"c1"}'}
-
-
-async def test_fapi() -> None:
-    profile, client = extensions.Fapi2(), proven(more={"profile": "fapi2"}).client
-    terms = Terms(scopes=("openid",))
-    granting = Granting(grant_type="authorization_code", client=client, subject="ann@EXAMPLE", cnf=None, proven={}, basis="authorization")
-
-    assert profile.complete(client).more["require_pushed_authorization_requests"] is True
-    with pytest.raises(InvalidGrant):
-        profile.grant(None, None, terms, granting)
-    assert profile.grant(None, None, terms, msgspec.structs.replace(granting, cnf={"jkt": "k"})) == terms
 
 
 async def test_jwt_bearer() -> None:

@@ -424,6 +424,19 @@ def test_check_config_changes_nothing(config, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
+def test_r34_check_config_and_doctor_say_what_is_right_and_not_all_that_is_wanted(config, tmp_path):
+    users = f'file = "{tmp_path}/users.toml"\n'
+    path = config(enabled=["idp", "resolver", "users-file", "client-auth-mtls", "fapi"], more=f"[users]\n{users}[tokens]\ncode_ttl = 300\n")
+
+    checked, doctor = run("check-config", "-c", path), run("doctor", "-c", path)
+
+    assert checked.returncode == 0, checked.stderr
+    notes = [line.removeprefix("note: ") for line in checked.stdout.splitlines() if line.startswith("note: ")]
+    assert any(note.startswith("no client can have self_signed_tls_client_auth: ") for note in notes), notes
+    assert "FAPI 2.0: no client can have a profile: [tokens] code_ttl is 300; 60 is the most (s5.3.2.1)" in notes
+    assert set(notes) <= {line.removeprefix("note: ") for line in doctor.stdout.splitlines()}, doctor.stderr
+
+
 def test_plugins_lists_what_is_installed_and_what_is_enabled(config):
     installed, enabled = run("plugins"), run("plugins", "-c", config())
 

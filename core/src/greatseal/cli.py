@@ -145,6 +145,7 @@ def check_config(path: Path) -> None:
     kernel = kernel_of(path, serving=True)
     if kernel.base_url != kernel.issuer:
         click.echo(f"note: base_url is {kernel.base_url}, issuer is {kernel.issuer}; ACME uses the first, tokens the second")
+    _noted(kernel)
     click.echo(f"{path}: right; plugins: {', '.join(kernel.order) or 'none'}; {len(kernel.routes)} routes")
 
 
@@ -215,6 +216,7 @@ async def _doctor(kernel: "Kernel", look: Callable[["Kernel"], Awaitable[bool]])
 
 async def _health(kernel: "Kernel") -> bool:
     results = await kernel.health.run(ready_only=False)
+    _noted(kernel)
     _told(results.items())
     return all(result.ok for result in results.values())
 
@@ -232,6 +234,11 @@ async def _name(kernel: "Kernel", *, name: str, profile: str | None, account: st
     types = kernel.registry.of(ChallengeValidator)
     asked = [step.result.ok for step in steps if step.name in types]
     return all(step.result.ok for step in steps if step.name not in types) and any(asked)
+
+
+def _noted(kernel: "Kernel") -> None:
+    for note in kernel.notes:
+        click.echo(f"note: {note}")
 
 
 def _told(results: Iterable[tuple[str, "CheckResult"]]) -> None:

@@ -52,7 +52,7 @@ __all__ = [
     "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
     "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "ctl", "directories", "discovery",
     "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
-    "key_stores", "lifespans", "log_backends", "login_options", "operations", "password_changers", "permissions", "routes",
+    "key_stores", "lifespans", "log_backends", "login_options", "notes", "operations", "password_changers", "permissions", "routes",
     "san_injectors", "schemas", "scopes", "selectors", "services", "settings", "start_page", "statistics", "token_bindings", "verify",
     "welcome",
 ]  # fmt: skip
@@ -261,6 +261,14 @@ def verify(host: "Host") -> "Sequence[str]":
     It looks at the files that settings name and makes none (:func:`greatseal.api.folders.folder_problem`); what a lifespan would refuse
     belongs here too, so that check-config tells it. Where a setting was wrong it has its default: a line that names such a key as
     ``[section] key`` is not told.
+    """
+
+
+@hookspec
+def notes(host: "Host") -> "Sequence[str]":
+    """What operators should know of the whole assembly although nothing is wrong, one line each: check-config and doctor print it.
+
+    Called last: it has the settings and complete registries to go by, for nothing runs yet.
     """
 
 

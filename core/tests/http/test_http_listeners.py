@@ -273,7 +273,11 @@ def test_a_tls_key_for_a_group_is_accepted(tls_files):
     cert, key, _ = tls_files
     key.chmod(0o640)
 
-    assert tls_context(cert, key).minimum_version == ssl.TLSVersion.TLSv1_2
+    context = tls_context(cert, key)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    old = {one["name"] for one in context.get_ciphers() if one["protocol"] == "TLSv1.2"}
+    suites = {f"ECDHE-{key}-AES{size}" for key in ("ECDSA", "RSA") for size in ("128-GCM-SHA256", "256-GCM-SHA384")}
+    assert old == suites, "those of BCP 195 (RFC 9325 s4.2)"
 
 
 def test_a_tls_key_that_is_not_accepted_is_refused(tmp_path):

@@ -7,10 +7,10 @@ from hashlib import sha256
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from greatseal.jose.algorithms import ALGORITHMS
+from greatseal.jose.algorithms import ALGORITHMS, is_allowed
 from greatseal.jose.compact import b64url_encode, parse_compact, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.jose.keysets import named, read_key_set
@@ -18,6 +18,7 @@ from greatseal.jose.keysets import named, read_key_set
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER = ec.generate_private_key(ec.SECP256R1())
 RSA, OTHER_RSA = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+ED25519, ED448 = ed25519.Ed25519PrivateKey.generate(), ed448.Ed448PrivateKey.generate()
 
 
 def signed_by(key, alg):
@@ -106,6 +107,33 @@ def test_a_key_knows_its_signatures(member, by, alg, made):
     (key,) = read_key_set({"keys": [jwk_of(RSA.public_key()) | member]})
 
     assert key.signed(signed_by(by, alg)) is made
+
+
+@pytest.mark.parametrize(
+    ("names", "alg", "key", "allowed"),
+    [
+        (None, "RS256", RSA, True),
+        (("PS256",), "PS256", RSA, True),
+        (("PS256",), "RS256", RSA, False),
+        ((), "PS256", RSA, False),
+        (("Ed25519",), "EdDSA", ED25519, True),
+        (("Ed25519",), "EdDSA", ED448, False),
+        (("Ed448",), "EdDSA", ED448, True),
+        (("Ed448",), "EdDSA", ED25519, False),
+        (("EdDSA",), "EdDSA", ED448, True),
+        (("Ed25519", "Ed448"), "RS256", RSA, False),
+    ],
+)
+def test_a_list_of_algorithms_allows_what_it_names(names, alg, key, allowed):
+    assert is_allowed(alg, key.public_key(), names) is allowed
+
+
+def test_a_key_that_is_for_one_algorithm_fits_no_other():
+    (one,) = read_key_set({"keys": [jwk_of(RSA.public_key()) | {"alg": "PS256"}]})
+    (any_,) = read_key_set({"keys": [jwk_of(RSA.public_key())]})
+
+    assert [one.fits(alg) for alg in ("PS256", "RS256", "ES256")] == [True, False, False]
+    assert [any_.fits(alg) for alg in ("PS256", "RS256", "ES256")] == [True, True, False]
 
 
 def test_a_key_of_another_type_made_no_signature():

@@ -44,6 +44,19 @@ EXAMPLE = (  # RFC 9449 figure 2
 )
 
 
+class Clients:
+    """Those of whom tokens are, by id."""
+
+    def __init__(self, *clients):
+        self.by_id = {client.client_id: client for client in clients}
+
+    async def get(self, client_id):
+        return self.by_id.get(client_id)
+
+
+CLIENTS = Clients()
+
+
 class Strikes:
     """Remembers for as long as it is told."""
 
@@ -102,7 +115,7 @@ def host():
 
 @pytest.fixture
 def binding(host):
-    return Dpop(Proofs(host))
+    return Dpop(Proofs(host), CLIENTS)
 
 
 def claims(**changes):
@@ -144,7 +157,7 @@ class TestDpop(TokenBindingContract):
     asking = client(dpop_bound_access_tokens=True)
 
     def binding(self):
-        return Dpop(Proofs(host_of("https://issuer.example", "https://issuer.example")))
+        return Dpop(Proofs(host_of("https://issuer.example", "https://issuer.example")), CLIENTS)
 
     def prove(self, call, *, key, token=None):
         ath = None if token is None else b64url_encode(sha256(token.encode()).digest())
@@ -247,7 +260,7 @@ GOOD = proof()
 async def outcome(sent):
     """Whether a proof is good, else the error."""
     try:
-        await prove(Dpop(Proofs(host_of(ISSUER, BASE))), sent)
+        await prove(Dpop(Proofs(host_of(ISSUER, BASE)), CLIENTS), sent)
     except Problem as problem:
         return f"{problem.status} {problem.error}"
     return "good"
@@ -429,7 +442,7 @@ AT_A_RESOURCE = (
 @pytest.fixture
 def asking(host):
     """The binding of a service that asks for nonces."""
-    return Dpop(Proofs(host, Nonces(host)))
+    return Dpop(Proofs(host, Nonces(host)), CLIENTS)
 
 
 async def refused_nonce(waiting):
@@ -494,8 +507,8 @@ async def test_a_restart_refuses_the_nonces_of_before_and_other_nodes_take_them(
     _, nonce = await refused_nonce(prove(asking, proof()))
     restarted, other = (host_of(ISSUER, BASE, node=node, kept=host.envelopes.kept) for node in ("n1", "n2"))
 
-    await refused_nonce(prove(Dpop(Proofs(restarted, Nonces(restarted))), proof(claims(nonce=nonce))))
-    assert await prove(Dpop(Proofs(other, Nonces(other))), proof(claims(nonce=nonce)))
+    await refused_nonce(prove(Dpop(Proofs(restarted, Nonces(restarted)), CLIENTS), proof(claims(nonce=nonce))))
+    assert await prove(Dpop(Proofs(other, Nonces(other)), CLIENTS), proof(claims(nonce=nonce)))
 
 
 async def test_a_bad_proof_is_told_the_nonce_as_well(asking):
@@ -571,3 +584,19 @@ def test_a_bound_code_is_redeemed_by_its_key_alone(kept, proven, grant_type, goo
         return
     with pytest.raises(InvalidGrant, match="RFC 9449"):
         BoundCodes().grant(bound, None, terms, granting)
+
+
+@pytest.mark.parametrize(("names", "good"), [(None, True), (["ES256"], True), (["PS256", "Ed25519"], False)])
+async def test_a_client_uses_the_algorithms_that_it_registered_alone(host, names, good):
+    mine = client() if names is None else client(allowed_signing_algs=names)
+    binding = Dpop(Proofs(host), Clients(mine))
+
+    if good:
+        assert (await prove(binding, proof(), by=mine)).value == JKT
+        assert await check(binding, proof(at_userinfo(jti="j2"))) == ()
+        return
+    for made in (prove(binding, proof(), by=mine), check(binding, proof(at_userinfo(jti="j2")))):
+        with pytest.raises(Problem) as refused:
+            await made
+        assert refused.value.error == "invalid_dpop_proof"
+        assert "alg is none" in refused.value.detail

@@ -135,6 +135,15 @@ async def test_the_published_example_is_read(host, objects):
         await opened(objects, EXAMPLE[:-4] + "AAAA", by)
 
 
+async def test_a_client_uses_the_algorithms_that_it_registered_alone(objects):
+    by = client(allowed_signing_algs=["PS256"])
+
+    assert await opened(objects, signed(key=RSA, alg="PS256"), by)
+    for key, alg in ((RSA, "RS256"), (KEY, "ES256")):
+        with pytest.raises(InvalidRequestObject, match="alg"):
+            await opened(objects, signed(key=key, alg=alg), by)
+
+
 async def test_a_null_asks_for_nothing_and_a_list_is_json(objects):
     details = [{"type": "payment"}]
     found = await opened(objects, signed({**claims(), "authorization_details": details, "login_hint": None, "resource": "urn:a"}))

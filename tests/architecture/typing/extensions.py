@@ -4,12 +4,12 @@ Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
 from greatseal.api.authorization import Answer, Ask, Extension, Granting, ResponseMode, Shown, Terms, Wish
-from greatseal.api.clients import Client, InvalidClientMetadata, Registration
+from greatseal.api.clients import Client
 from greatseal.api.details import DetailType, InvalidAuthorizationDetails
 from greatseal.api.http import Parameters
 from greatseal.api.problems import BadRequest
@@ -151,31 +151,6 @@ class BoundCodes(Extension[BoundTo]):
     def grant(self, kept: BoundTo | None, asked: BoundTo | None, terms: Terms, granting: Granting) -> Terms:
         if kept is not None and granting.grant_type == "authorization_code" and granting.proven.get("jkt") != kept.jkt:
             raise InvalidGrant("the code is bound to another key")
-        return terms
-
-
-class ProfileFields(msgspec.Struct, frozen=True, kw_only=True):
-    profile: Literal["default", "fapi2"] = "default"
-
-
-class Fapi2(Extension[msgspec.Struct]):
-    """One word of a client for several switches, and a binding whichever it is."""
-
-    name = "fapi2"
-    fields = ProfileFields
-
-    def check(self, registration: Registration) -> None:
-        if registration.client.more.get("profile") == "fapi2" and registration.client.token_endpoint_auth_method == "none":
-            raise InvalidClientMetadata("profile: fapi2 needs a method that proves the client")
-
-    def complete(self, client: Client) -> Client:
-        if client.more.get("profile") != "fapi2":
-            return client
-        return msgspec.structs.replace(client, more={**client.more, "require_pushed_authorization_requests": True})
-
-    def grant(self, kept: msgspec.Struct | None, asked: msgspec.Struct | None, terms: Terms, granting: Granting) -> Terms:
-        if granting.client.more.get("profile") == "fapi2" and granting.cnf is None:
-            raise InvalidGrant("this client gets no unbound token")
         return terms
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from greatseal.http.sockets import ListenProblem
 
+TLS_1_2 = "ECDHE+AESGCM"
+"""What RFC 9325 s4.2 (BCP 195) recommends for TLS 1.2; TLS 1.3 has nothing weaker to leave out."""
+
 
 class Tls:
     """What a listener shows to connections that begin now; each keeps what it began with. Raises ListenProblem.
@@ -73,6 +76,7 @@ def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
         raise ListenProblem(*problems)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(TLS_1_2)
     context.set_alpn_protocols(["http/1.1"])
     try:
         # An empty password instead of a prompt: a service has no terminal.

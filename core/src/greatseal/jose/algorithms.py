@@ -1,7 +1,7 @@
 """Signature algorithms of JOSE over ``cryptography`` (RFC 7518 s3, RFC 8037, RFC 9964). There is no ``none`` and no MAC here."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -157,12 +157,24 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     }
 )
 """Every ``alg`` that is accepted, by name, in the order in which it is offered."""
+CURVES = ("Ed25519", "Ed448")
+"""What :func:`is_allowed` knows besides (RFC 9864 s2.2)."""
 
 
 def fits(alg: str, key: PublicKey) -> bool:
     """Whether ``alg`` is known and ``key`` is of its type and curve."""
     algorithm = ALGORITHMS.get(alg)
     return algorithm is not None and algorithm.fits(key)
+
+
+def is_allowed(alg: str, key: PublicKey, names: Collection[str] | None) -> bool:
+    """Whether ``names`` allow a signature by ``alg`` with ``key``; None allows everything.
+
+    ``Ed25519`` and ``Ed448`` (RFC 9864 s2.2) stand for EdDSA on that curve alone.
+    """
+    if names is None or alg in names:
+        return True
+    return alg == "EdDSA" and ("Ed25519" if isinstance(key, ed25519.Ed25519PublicKey) else "Ed448") in names
 
 
 def verify(alg: str, key: PublicKey, signing_input: bytes, signature: bytes) -> None:

@@ -21,9 +21,13 @@ class VerificationKey(msgspec.Struct, frozen=True):
     alg: str | None
     thumbprints: frozenset[str]
 
+    def fits(self, alg: str) -> bool:
+        """Whether the key may make signatures by ``alg``."""
+        return self.alg in {None, alg} and fits(alg, self.key)
+
     def signed(self, jws: Jws) -> bool:
         """Whether this key made the signature."""
-        if (self.alg is not None and self.alg != jws.alg) or not fits(jws.alg, self.key):
+        if not self.fits(jws.alg):
             return False
         try:
             jws.verify(self.key)

@@ -21,7 +21,8 @@ from greatseal.kernel.shapes import member_problem
 
 ITEMS: Mapping[str, type[Any] | UnionType] = {
     "settings": Owns | Reads, "schemas": Schema, "permissions": PermissionName, "audit_events": EventType, "discovery": Discovery,
-    "routes": Route, "verify": str, "lifespans": Lifespan, "jobs": Job, "checks": Check, "start_page": StartPart, "welcome": Welcome,
+    "routes": Route, "verify": str, "notes": str,
+    "lifespans": Lifespan, "jobs": Job, "checks": Check, "start_page": StartPart, "welcome": Welcome,
 }  # fmt: skip
 """What hooks return that are no components; the registry looks at those."""
 NAMED = {"audit_events": "name", "schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name"}

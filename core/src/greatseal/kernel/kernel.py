@@ -308,6 +308,7 @@ class Kernel:
         self._report.add(self._discovery_problems())
         if self._serving:
             self._report.add_of_settings([problem for _, problem in self._collect("verify")])
+        self.notes: list[str] = [note for _, note in self._collect("notes")] if self._serving else []
 
     def _operations(self) -> dict[str, Callable[..., Any]]:
         """What other nodes may ask the database of this one for, by name."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, Clients, InvalidClientMetadata, Registration
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
+from greatseal.jose.algorithms import is_allowed
 from greatseal.jose.compact import Jws
 from greatseal.jose.keysets import read_key_set
 from greatseal.net import RemoteKeys
@@ -62,6 +63,8 @@ class PrivateKeyJwt(ByAssertion):
         used = next((key.key for key in keys if key.signed(credentials.jws)), None)
         if used is None:
             raise refused("no key of the client made the signature")
+        if not is_allowed(credentials.jws.alg, used, client.more.get("allowed_signing_algs")):
+            raise refused(f"alg {credentials.jws.alg} is none that the client may use with this key")
         if blocked := await self._host.blocked_keys.find(spki_sha256(used)):
             raise refused(f"the key of the client is blocked ({blocked.reason})")
         await accept(self._host, credentials, client)
@@ -87,6 +90,8 @@ class ClientSecretJwt(ByAssertion):
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:
         _check_algorithm(client, credentials.jws)
+        if "allowed_signing_algs" in client.more:
+            raise refused("the client may sign with a key pair alone")
         secret = self._clients.secret(client).value.encode()
         expected = hmac.digest(secret, credentials.jws.signing_input, DIGESTS[credentials.jws.alg])
         if not hmac.compare_digest(expected, credentials.jws.signature):

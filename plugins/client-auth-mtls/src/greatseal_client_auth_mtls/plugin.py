@@ -17,6 +17,8 @@ from greatseal_client_auth_mtls.settings import MtlsSettings, Ways
 
 NO_WAY = "set tls_cert_file and tls_key_file in [server], or trusted_proxies for a proxy that sends Client-Cert (RFC 9440)"
 
+OWN_TLS = "a listener of this service ends connections whose certificate no CA of [oauth] client_ca_file issued"
+
 
 class Plugin:
     """Two client authentication methods, and tokens that are bound to the certificate.
@@ -65,6 +67,15 @@ class Plugin:
         except StartProblem as problem:
             problems += problem.messages
         return problems
+
+    @hookimpl
+    def notes(self, host: Host) -> Sequence[str]:
+        ways = host.settings(Ways)
+        if not ways.trusted_proxies:
+            return [f"no client can have self_signed_tls_client_auth: {OWN_TLS}"]
+        if ways.tls_cert_file is None:
+            return []
+        return [f"clients with self_signed_tls_client_auth come through a proxy of [server] trusted_proxies alone: {OWN_TLS}"]
 
     @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:

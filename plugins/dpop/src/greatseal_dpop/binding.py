@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import msgspec
 
-from greatseal.api.clients import Client, Proof, ProvenRequest
+from greatseal.api.clients import Client, Clients, Proof, ProvenRequest
 from greatseal.api.http import Call
 from greatseal.api.identity import Headers
 from greatseal.api.problems import BadRequest, Problem
@@ -57,15 +57,16 @@ class Dpop(TokenBinding):
     scheme = "DPoP"
     fields = DpopFields
 
-    def __init__(self, proofs: Proofs) -> None:
+    def __init__(self, proofs: Proofs, clients: Clients) -> None:
         self._proofs = proofs
+        self._clients = clients
 
     async def prove(self, request: ProvenRequest) -> Proof | None:
         call = request.call
         if "DPoP" not in call.headers:
             return None
         try:
-            jkt = await self._proofs.read(call, call.header_values("DPoP"))
+            jkt = await self._proofs.read(call, call.header_values("DPoP"), request.client)
         except BadProof as problem:
             refused = UseDpopNonce if isinstance(problem, NeedsNonce) else InvalidDpopProof
             raise refused(str(problem), headers=dict(await self._proofs.headers())) from None
@@ -78,9 +79,10 @@ class Dpop(TokenBinding):
             return InvalidDpopProof("this client gets tokens that are bound to a key alone; send a DPoP proof")
         return None
 
-    async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:  # noqa: ARG002  # the contract
+    async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:
+        ath, client = b64url_encode(sha256(text.encode()).digest()), await self._clients.get(token.client_id)
         try:
-            jkt = await self._proofs.read(call, call.header_values("DPoP"), ath=b64url_encode(sha256(text.encode()).digest()))
+            jkt = await self._proofs.read(call, call.header_values("DPoP"), client, ath=ath)
         except BadProof as problem:
             refused = NonceUnproven if isinstance(problem, NeedsNonce) else UnprovenKey
             raise refused(str(problem), await self._proofs.headers()) from None

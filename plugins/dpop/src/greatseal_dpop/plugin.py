@@ -7,6 +7,7 @@ from greatseal import hookimpl
 from greatseal.api.authorization import Extension
 from greatseal.api.declarations import Owns
 from greatseal.api.http import Discovery
+from greatseal.api.services import CLIENTS
 from greatseal.api.tokens import TokenBinding
 from greatseal.host import Host
 from greatseal.jose.compact import ALGORITHMS
@@ -20,13 +21,15 @@ from greatseal_dpop.settings import DpopSettings
 class Plugin:
     """Binds tokens, and codes, to a key that the client proves with each request."""
 
+    requires = (CLIENTS,)
+
     @hookimpl
     def settings(self) -> Sequence[Owns]:
         return [Owns("oauth", DpopSettings)]
 
     @hookimpl
     def token_bindings(self, host: Host) -> Sequence[TokenBinding]:
-        return [Dpop(Proofs(host, Nonces(host) if host.settings(DpopSettings).dpop_nonce else None))]
+        return [Dpop(Proofs(host, Nonces(host) if host.settings(DpopSettings).dpop_nonce else None), host.service(CLIENTS))]
 
     @hookimpl
     def extensions(self) -> Sequence[Extension[Any]]:

@@ -1,15 +1,17 @@
 """Proofs: JWTs that are good for one request each, under the key that they carry (RFC 9449 s4)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from greatseal.api.clients import Client
 from greatseal.api.http import Call
 from greatseal.api.identity import Headers
 from greatseal.api.moments import SECOND
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
+from greatseal.jose.algorithms import is_allowed
 from greatseal.jose.compact import BadJws, Jws, b64url_encode, parse_compact
 from greatseal.jose.jwk import public_key, thumbprint
 from greatseal.jose.strict import decode_object
@@ -45,14 +47,15 @@ class Proofs:
         """What goes out with each answer to a proof: the nonce for the next one."""
         return () if self._nonces is None else (("DPoP-Nonce", await self._nonces.current()),)
 
-    async def read(self, call: Call, sent: Sequence[str], *, ath: str | None = None) -> str:
+    async def read(self, call: Call, sent: Sequence[str], client: Client | None, *, ath: str | None = None) -> str:
         """The thumbprint of the key of the proof in the headers ``sent``, which is used up.
 
-        ``ath`` is the hash of the access token beside it, None where there is none. Raises :class:`BadProof`.
+        The ``client`` may have registered which algorithms it has (``allowed_signing_algs``). ``ath`` is the hash of the access token
+        beside it, None where there is none. Raises :class:`BadProof`.
         """
         if len(sent) != 1:
             raise BadProof("there are two DPoP headers" if sent else "there is no DPoP header")
-        jws, jkt = await self._signed(sent[0])
+        jws, jkt = await self._signed(sent[0], client.more.get("allowed_signing_algs") if client else None)
         try:
             claims = decode_object(jws.payload)
         except ValueError as error:
@@ -64,7 +67,7 @@ class Proofs:
         self._use_up(jkt, claims.get("jti"), end)
         return jkt
 
-    async def _signed(self, text: str) -> tuple[Jws, str]:
+    async def _signed(self, text: str, allowed: Collection[str] | None) -> tuple[Jws, str]:
         """The proof and the thumbprint of the key that made it."""
         try:
             jws = parse_compact(text)
@@ -83,6 +86,8 @@ class Proofs:
             jws.verify(key)
         except BadJws as error:
             raise BadProof(f"the signature is not good: {error}") from None
+        if not is_allowed(jws.alg, key, allowed):
+            raise BadProof("alg is none that this client may use with this key")
         if await self._host.blocked_keys.find(spki_sha256(key)):
             raise BadProof("the key is blocked, since others may have it; make a new one")
         return jws, thumbprint(jwk)

@@ -12,6 +12,7 @@ from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal.jose.acceptance import spki_sha256
+from greatseal.jose.algorithms import is_allowed
 from greatseal.jose.compact import ALGORITHMS, Jws, parse_compact
 from greatseal.jose.keysets import read_key_set
 from greatseal.jose.strict import decode_object
@@ -96,6 +97,8 @@ class RequestObjects(Extension[msgspec.Struct]):
         used = next((key.key for key in keys if key.signed(jws)), None)
         if used is None:
             raise InvalidRequestObject("no registered key of the client made the signature (RFC 9101 s6.2)")
+        if not is_allowed(jws.alg, used, client.more.get("allowed_signing_algs")):
+            raise InvalidRequestObject("alg of the request object is none that the client may use with this key")
         if await self._host.blocked_keys.find(spki_sha256(used)):
             raise InvalidRequestObject("the key is blocked, since others may have it; register a new one")
 

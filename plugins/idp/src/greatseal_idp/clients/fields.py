@@ -42,6 +42,7 @@ class MoreFields(msgspec.Struct, kw_only=True):
     require_pkce: Switch = UNSET
     rotate_refresh_tokens: Switch = UNSET
     strict_assertion_audience: Switch = UNSET
+    allowed_signing_algs: Texts = UNSET
     id_token_signed_response_alg: SignatureAlg = UNSET
     userinfo_signed_response_alg: SignatureAlg = UNSET
     introspection_signed_response_alg: SignatureAlg = UNSET

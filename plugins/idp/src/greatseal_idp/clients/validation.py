@@ -15,6 +15,7 @@ from greatseal.api.clients import (
 )
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal.jose.algorithms import ALGORITHMS, CURVES
 from greatseal_idp.clients.fields import MANY, Fields
 from greatseal_idp.clients.redirects import check_redirect_uri
 from greatseal_idp.extensions import Extensions
@@ -190,8 +191,14 @@ def _check_lists(client: Client) -> None:
         _check_plain_list(name, client.more.get(name, ()))
     for name in ("software_id", "software_version", "token_endpoint_auth_signing_alg"):
         _check_plain_list(name, [client.more[name]] if name in client.more else [])
+    _check_algorithms(client.more.get("allowed_signing_algs"))
     if client.more.get("default_max_age", 0) < 0:
         raise InvalidClientMetadata("default_max_age: expected no negative number")
+
+
+def _check_algorithms(names: Sequence[str] | None) -> None:
+    if names is not None and (not names or not set(names) <= {*ALGORITHMS, *CURVES}):
+        raise InvalidClientMetadata(f"allowed_signing_algs: expected some of {', '.join((*ALGORITHMS, *CURVES))}")
 
 
 def _check_plain_list(name: str, values: Sequence[str]) -> None:
