@@ -75,6 +75,8 @@ SCOPE = (
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",
+    "core/src/greatseal/api/trust.py",
+    "plugins/jwt-bearer/src/**/*.py",
     "plugins/token-exchange/src/**/*.py",
 )
 """Where every deciding line has an entry."""

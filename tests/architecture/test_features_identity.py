@@ -6,17 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from architecture.stand_ins import END, Strikes, host, proven
+from architecture.stand_ins import END, host
 from architecture.typing import (
     client_methods,
     endpoints,
     extensions,
-    grants,
     identities,
     logins,
     operators,
 )
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from greatseal.api.authorization import Answer, Ask
 from greatseal.api.clients import Client
@@ -33,9 +31,8 @@ from greatseal.api.identity import (
 )
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
-from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion, InvalidGrant
-from greatseal.jose.algorithms import ALGORITHMS
-from greatseal.jose.compact import parse_compact, sign_compact
+from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion
+from greatseal.jose.compact import parse_compact
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
@@ -156,33 +153,6 @@ async def test_jar() -> None:
         await objects.ask(Ask(at="par", client=client, given=plain, sent=plain, remote="192.0.2.1"))
     answer = Answer(client=client, response_mode="jwt", members={"code": "x"})
     assert await extensions.SignedAnswers(sign).answer(answer) == {"response": '{"code":"x","aud":"c1"}'}
-
-
-async def test_jwt_bearer() -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-
-    async def keys(issuer: str) -> Any:
-        return key.public_key() if issuer == "https://other.example" else None
-
-    def assertion(**changes: Any) -> bytes:
-        claims = {"iss": "https://other.example", "sub": "a", "aud": "https://idp.example", "exp": END, "jti": "1", **changes}
-        return (
-            b"assertion="
-            + sign_compact({"alg": "ES256"}, msgspec.json.encode(claims), lambda it: ALGORITHMS["ES256"].sign(key, it)).encode()
-        )
-
-    grant = grants.JwtBearer(Strikes(), keys, {"a": "ann@EXAMPLE"}, here="https://idp.example")  # type: ignore[arg-type]
-    granted = await grant.prepare(proven(assertion()))
-    assert (granted.subject, granted.not_after) == ("ann@EXAMPLE", END * 1_000_000)
-    for wrong in (
-        assertion(),
-        assertion(iss="https://x.example"),
-        assertion(aud="x", jti="2"),
-        assertion(sub="b", jti="3"),
-        b"assertion=x",
-    ):
-        with pytest.raises(InvalidGrant):
-            await grant.prepare(proven(wrong))
 
 
 class TestHbac(GrantCheckContract):

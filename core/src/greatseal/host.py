@@ -118,6 +118,13 @@ class Strikes(Protocol):
         A later ``until`` is another thing of that name.
         """
 
+    def take_within(self, tx: Tx, kind: str, key: str, until: int) -> bool:
+        """As :meth:`take`, in the transaction of what the first use gives: undone with it.
+
+        It asks no other node: the request must be at the one that ``handles.owner_of_key(f"{kind}:{key}")`` names, so its route has an
+        ``owner``, or its grant a :meth:`greatseal.api.tokens.Grant.outside_key`.
+        """
+
     def seen(self, kind: str, key: str, until: int) -> bool:
         """In memory, node-wide: True when it was seen before. Bounded: when full, what expires first is forgotten."""
 

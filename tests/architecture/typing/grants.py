@@ -1,9 +1,8 @@
-"""Two grants: a code that is used once, another issuer's assertion.
+"""A grant: a code that is used once.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 
 import msgspec
@@ -21,10 +20,7 @@ from greatseal.api.tokens import (
     IdTokenOrder,
     InvalidGrant,
 )
-from greatseal.host import Host, Strikes
-from greatseal.jose.algorithms import PublicKey
-from greatseal.jose.compact import parse_compact
-from greatseal.jose.strict import decode_object
+from greatseal.host import Host
 
 
 class CodeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,40 +79,3 @@ class AuthorizationCode(Grant[CodeRequest]):
             self.host.service(TOKENS).revoke_origin(tx, prepared.digest)
             tx.audit(AuditEvent(event_type="code_replay", service="idp", outcome="failure", client_id=prepared.client_id))
         return Refused(InvalidGrant("the code is unknown, expired or used"))
-
-
-class Nothing(msgspec.Struct, frozen=True):
-    """Nothing is consumed."""
-
-
-class JwtBearer(Grant[Nothing]):
-    """RFC 7523 s2.1: an assertion of another issuer, once; ``keys`` has the keys of those that are trusted, ``people`` whom they mean."""
-
-    grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-
-    def __init__(
-        self, strikes: Strikes, keys: Callable[[str], Awaitable[PublicKey | None]], people: Mapping[str, str], *, here: str
-    ) -> None:
-        self.strikes = strikes
-        self.keys = keys
-        self.people = people
-        self.here = here
-
-    async def prepare(self, request: ProvenRequest) -> Granted:
-        try:
-            jws = parse_compact(request.form.get("assertion", ""))
-            claims = decode_object(jws.payload)
-            key = await self.keys(str(claims.get("iss")))
-            if key is None:
-                raise InvalidGrant("the issuer of the assertion is not trusted")
-            jws.verify(key)
-        except ValueError as error:
-            raise InvalidGrant(f"the assertion is not good: {error}") from None
-        subject = self.people.get(str(claims.get("sub")))
-        expires = claims.get("exp")
-        if subject is None or claims.get("aud") != self.here or not isinstance(expires, int):
-            raise InvalidGrant("the assertion is for nobody here")
-        until = expires * 1_000_000
-        if not await self.strikes.take("jwt-bearer", f"{claims.get('iss')} {claims.get('jti')}", until):
-            raise InvalidGrant("the assertion was used before")
-        return Granted(subject=subject, client_id=request.client.client_id, scopes=request.client.scopes, not_after=until)

@@ -92,6 +92,14 @@ class Grant(ABC, Generic[P]):
     """The form parameter that holds a handle, and its kind, for example ``("code", "ac")``. Planned: of several nodes the one that made the
     handle answers the whole request (``Route.owner``), so that the row is always here and what is prepared need not travel."""
 
+    def outside_key(self, form: Mapping[str, Any]) -> str | None:
+        """What a request uses up by :meth:`greatseal.host.Strikes.take_within`, as ``<kind>:<key>``; None where there is nothing.
+
+        Planned: of several nodes the one that decides about the key answers the whole request. Nobody is authenticated yet, and nothing
+        is refused here.
+        """
+        return None
+
     @abstractmethod
     async def prepare(self, request: ProvenRequest) -> P | Granted:
         """Read the parameters and do all I/O. Granted when nothing is to be consumed: then there is no :meth:`redeem`.
@@ -116,8 +124,9 @@ class GrantQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ``subject`` may get ``scopes`` at ``client``. ``client`` is None at a plain login.
 
     Phases: ``login`` makes a session, ``authorize`` a code or an approved device, ``token`` redeems, refreshes and polls, ``client`` is a
-    client for itself, ``exchange`` is RFC 8693 with ``target_service`` and the ``actor``'s client. ``auth_time`` (microseconds) is the
-    sign-in behind the question, None when there is none: one before the password was changed gets nothing.
+    program for itself (the client, or a workload that a trusted issuer vouches for), ``exchange`` is RFC 8693 with ``target_service`` and
+    the ``actor``'s client. ``auth_time`` (microseconds) is the sign-in behind the question, None when there is none: one before the
+    password was changed gets nothing.
     """
 
     phase: Literal["login", "authorize", "token", "client", "exchange"]

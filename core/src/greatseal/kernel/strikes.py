@@ -57,6 +57,10 @@ class StrikesImpl:
         """See :meth:`greatseal.host.Strikes.take`."""
         return (await self._db.write(self.taking, Key(kind, key, until))).first
 
+    def take_within(self, tx: Tx, kind: str, key: str, until: int) -> bool:
+        """See :meth:`greatseal.host.Strikes.take_within`."""
+        return _take(tx, Key(kind, key, until)).first
+
     def seen(self, kind: str, key: str, until: int) -> bool:
         """See :meth:`greatseal.host.Strikes.seen`."""
         entry, now, monotonic = (kind, key), self._clock.now(), self._clock.monotonic()

@@ -24,12 +24,17 @@ def owner_of_handle(host: Host, *handles: tuple[str, str], prefix: str = "") -> 
 
 
 def owner_of_grant(host: Host) -> Owner:
-    """For the token endpoint: the grant says where its handle stands (:attr:`greatseal.api.tokens.Grant.handle`)."""
+    """For the token endpoint: the grant says where its handle stands (:attr:`greatseal.api.tokens.Grant.handle`), or what it uses up."""
 
     async def owner(call: Call) -> str | None:
         sent = await _sent(call)
         grant = host.components(Grant).get(_text(sent, "grant_type"))
-        return None if grant is None or grant.handle is None else _owner(host, sent, (grant.handle,))
+        if grant is None:
+            return None
+        if grant.handle is not None:
+            return _owner(host, sent, (grant.handle,))
+        key = grant.outside_key(sent)
+        return None if key is None else host.handles.owner_of_key(key)
 
     return owner
 

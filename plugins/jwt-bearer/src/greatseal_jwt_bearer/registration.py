@@ -1,0 +1,22 @@
+"""Which clients may be registered for assertions."""
+
+import msgspec
+
+from greatseal.api.authorization import Extension
+from greatseal.api.clients import InvalidClientMetadata, Registration
+from greatseal_jwt_bearer.grant import ADMINISTERED, GRANT_TYPE, UNPROVEN
+
+
+class Bearers(Extension[msgspec.Struct]):
+    """Assertions are brought by programs that an administrator knows, and that prove themselves."""
+
+    name = "jwt-bearer"
+
+    def check(self, registration: Registration) -> None:
+        client = registration.client
+        if GRANT_TYPE not in client.grant_types:
+            return
+        if registration.open or client.source not in ADMINISTERED:
+            raise InvalidClientMetadata("grant_types: only an administrator registers a client for jwt-bearer")
+        if client.token_endpoint_auth_method == UNPROVEN:
+            raise InvalidClientMetadata("grant_types: jwt-bearer needs a client that proves itself")

@@ -1,0 +1,204 @@
+"""Assertions of other issuers (RFC 7523), and their tokens in an exchange (RFC 8693), over HTTP."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric import ec
+from security.idp_desk import PARALLEL, Desk, open_desk
+
+from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal.jose.jwk import jwk_of
+from greatseal.testing.desk import Answer
+from greatseal.testing.trust import signed
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CI, CLUSTER = "https://ci.example", "https://kubernetes.default.svc.cluster.local"
+KEY = ec.generate_private_key(ec.SECP256R1())
+JWKS = {"keys": [{**jwk_of(KEY.public_key()), "kid": "k1"}]}
+ISSUERS = [
+    {"issuer": CI, "jwks": JWKS, "subject": "username"},
+    {
+        "issuer": CLUSTER,
+        "jwks": JWKS,
+        "subject": "workload",
+        "workloads": ["system:serviceaccount:shop:*"],
+        "audiences": ["greatseal"],
+    },
+    {"issuer": "https://gone.example", "jwks_uri": "https://gone.example/keys", "subject": "username"},
+]
+PROGRAM = {"redirect_uris": None, "grant_types": [GRANT, "client_credentials"], "scopes": ["openid", "profile", "groups"]}
+HOSTS = {"hosts": {"gone.example": ["127.0.0.1"]}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["sqlite", "postgresql"])
+async def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    sections: dict[str, Any] = {"jwt_bearer": {"issuers": ISSUERS}, "resolver": HOSTS}
+    if request.param == "postgresql":
+        sections["database"] = {"url": request.getfixturevalue("postgres_cluster").make(), "migrate": "auto"}
+    features = ("jwt-bearer", "token-exchange", "resolver", "rar")
+    async with open_desk(tmp_path_factory.mktemp("idp"), *features, **sections) as desk:
+        yield desk
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def program(desk: Desk) -> Any:
+    return await desk.registered(**PROGRAM)
+
+
+class Assertions:
+    """What an issuer signs; each has a jti of its own."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.made = 0
+
+    def claims(self, **changes: Any) -> dict[str, Any]:
+        self.made += 1
+        now = self.desk.clock.now() // 1_000_000
+        claims = {"iss": CI, "sub": "ann", "aud": self.desk.url, "iat": now, "exp": now + 300, "jti": f"j{self.made}", **changes}
+        return {name: value for name, value in claims.items() if value is not None}
+
+    def __call__(self, *, key: Any = KEY, header: Any = None, **changes: Any) -> str:
+        return signed(key, self.claims(**changes), **{"kid": "k1", **(header or {})})
+
+
+@pytest.fixture(scope="module")
+def assertion(desk: Desk) -> Assertions:
+    return Assertions(desk)
+
+
+async def bring(desk: Desk, by: Any, assertion: str | tuple[str, ...], **more: str) -> Answer:
+    sent = [("assertion", one) for one in ((assertion,) if isinstance(assertion, str) else assertion)]
+    return await desk.form("/token", [("grant_type", GRANT), *sent, *more.items()], by=by)
+
+
+def claims_of(answer: Answer) -> Any:
+    assert answer.status == 200, answer.text
+    return json.loads(b64url_decode(answer.json["access_token"].split(".")[1]))
+
+
+async def test_idp_353_an_assertion_gives_a_token_for_the_person_that_it_means(desk, program, assertion):
+    answer = await bring(
+        desk, program, assertion(aud=["https://elsewhere.example", f"{desk.url}/token"], email="x@evil.example", groups=["admin"])
+    )
+
+    claims = claims_of(answer)
+    assert (claims["sub"].partition("@")[0], claims["client_id"], claims["amr"]) == ("ann", program["client_id"], [])
+    assert "refresh_token" not in answer.json
+    assert "id_token" not in answer.json
+    assert claims["scope"] == "openid profile groups"
+    assert "admin" not in str(claims)
+    assert "email" not in claims
+    assert (await desk.userinfo(answer.json["access_token"])).json["sub"] == claims["sub"]
+    (event,) = await desk.events("jwt_bearer")
+    assert (event.sub, event.principal, event.client_id) == ("ann", claims["sub"], program["client_id"])
+    assert event.detail == f"iss={CI} jti=j1"
+
+
+async def test_a_workload_of_a_cluster_gets_a_token_that_is_nobody_elses(desk, program, assertion):
+    claims = {
+        "iss": CLUSTER, "sub": "system:serviceaccount:shop:stock", "aud": ["greatseal"],
+        "kubernetes.io": {"namespace": "shop", "serviceaccount": {"name": "stock"}},
+    }  # fmt: skip
+    told = claims_of(await bring(desk, program, assertion(**claims)))
+
+    assert told["sub"] == f"{CLUSTER}#system:serviceaccount:shop:stock"
+    assert told["scope"] == "groups"
+    assert {"auth_time", "amr", "acr", "groups", "kubernetes.io"}.isdisjoint(told)
+    refused = await bring(desk, program, assertion(**{**claims, "sub": "system:serviceaccount:kube-system:admin"}))
+    assert refused.outcome == (400, "invalid_grant")
+
+
+async def test_s047_of_fifty_at_once_one_wins(desk, program, assertion):
+    one = assertion()
+    before = len(await desk.events("jwt_bearer"))
+
+    answers = await asyncio.gather(*(bring(desk, program, one) for _ in range(PARALLEL)))
+
+    assert sorted(answer.status for answer in answers) == [200] + [400] * (PARALLEL - 1)
+    assert {answer.error for answer in answers if answer.status == 400} == {"invalid_grant"}
+    assert len(await desk.events("jwt_bearer")) == before + 1
+    desk.clock.advance(200)
+    assert (await bring(desk, program, one)).error == "invalid_grant"
+
+
+async def test_s047_the_same_jti_under_another_signature_is_the_same(desk, program, assertion):
+    claims = assertion.claims()
+
+    assert (await bring(desk, program, signed(KEY, claims, kid="k1"))).status == 200
+    assert (await bring(desk, program, signed(KEY, dict(reversed(claims.items())), kid="k1", typ="JWT"))).error == "invalid_grant"
+
+
+async def test_what_policy_refuses_uses_nothing_up(desk, program, assertion):
+    one = assertion()
+
+    assert (await bring(desk, program, one, scope="nothing")).error == "invalid_scope"
+    assert (await bring(desk, program, one, authorization_details="[")).status == 400
+    assert (await bring(desk, program, one)).status == 200
+
+
+async def test_s042_s050_each_trick_is_refused_in_the_same_words(desk, program, assertion):
+    now = desk.clock.now() // 1_000_000
+    other = ec.generate_private_key(ec.SECP256R1())
+    head, payload, signature = assertion().split(".")
+
+    def under(**header: Any) -> str:
+        return f"{b64url_encode(json.dumps({'kid': 'k1', **header}).encode())}.{payload}.{signature}"
+
+    tricks = [
+        "", "x", "a.b.c", f"{head}.{payload}.", f"{head}.{payload}", f"{head}.{payload}.{signature}=", "x" * 20_000,
+        under(alg="none"), under(alg="HS256"), under(alg="RS256"), under(alg=["ES256"]), under(),
+        assertion(key=other), assertion(key=other, header={"jwk": jwk_of(other.public_key())}),
+        assertion(header={"jku": "https://evil.example"}), assertion(header={"x5u": "https://evil.example"}),
+        assertion(header={"kid": "../../k1"}), assertion(header={"kid": "' OR 1=1"}), assertion(header={"crit": ["exp"]}),
+        assertion(header={"b64": False}), assertion(header={"typ": "at+jwt"}),
+        assertion(iss="https://evil.example"), assertion(iss=f"{CI}/"), assertion(iss=None), assertion(iss=[CI]), assertion(iss=desk.url),
+        assertion(aud=None), assertion(aud="https://evil.example"), assertion(aud=f"{desk.url}/"), assertion(aud="greatseal"),
+        assertion(exp=None), assertion(exp=now), assertion(exp=now + 3661), assertion(exp=str(now + 60)), assertion(exp=-1),
+        assertion(nbf=now + 61), assertion(iat=now + 61), assertion(jti=None), assertion(jti=""), assertion(jti="a\0b"),
+        assertion(sub="nobody"), assertion(sub=None), assertion(sub="ann\0"), assertion(sub={"$ne": 1}), assertion(sub="ann\nadmin"),
+        assertion(act={"sub": "x"}), assertion(may_act={"sub": program["client_id"]}), assertion(cnf={"jkt": "x"}),
+        assertion(events={}),
+    ]  # fmt: skip
+    for trick in tricks:
+        answer = await bring(desk, program, trick)
+        if trick == "":  # as if it were not there (RFC 6749 s3.2)
+            assert answer.outcome == (400, "invalid_request")
+            continue
+        assert answer.outcome == (400, "invalid_grant"), trick
+        assert answer.json["error_description"].startswith("assertion: expired, used"), trick
+    own = await desk.tokens(await desk.cookie("ann"))
+    for token in (own["access_token"], own["id_token"]):
+        assert (await bring(desk, program, token)).error == "invalid_grant"
+    failures = await desk.events("jwt_bearer_failure")
+    assert all(event.outcome == "failure" and event.client_id == program["client_id"] for event in failures)
+    assert "evil" not in str([event.detail for event in failures]), "what a stranger wrote is not in the log"
+
+
+async def test_there_is_one_assertion(desk, program, assertion):
+    for sent in ((), (assertion(), assertion())):
+        assert (await bring(desk, program, sent)).outcome == (400, "invalid_request")
+
+
+async def test_an_issuer_on_a_private_address_is_not_asked(desk, program, assertion):
+    answer = await bring(desk, program, assertion(iss="https://gone.example"))
+
+    assert answer.outcome == (503, "unavailable")
+    assert "127.0.0.1" not in answer.text
+
+
+async def test_who_brings_an_assertion_is_registered_for_it(desk, program, assertion):
+    other = await desk.registered(redirect_uris=None, grant_types=["client_credentials"], scopes=["groups"])
+
+    assert (await bring(desk, other, assertion())).outcome == (400, "unauthorized_client")
+    assert (
+        await desk.form("/token", {"grant_type": GRANT, "assertion": assertion(), "client_id": "x"}, by={**program, "client_id": "x"})
+    ).status == 401
+    public = await desk.register(**{**PROGRAM, "token_endpoint_auth_method": "none"})
+    assert public.outcome == (400, "invalid_client_metadata")
