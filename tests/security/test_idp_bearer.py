@@ -32,6 +32,12 @@ ISSUERS = [
     },
     {"issuer": "https://gone.example", "jwks_uri": "https://gone.example/keys", "subject": "username"},
 ]
+PAYMENT = {
+    "type": "payment",
+    "sentence": "Pay {amount} EUR",
+    "members": {"amount": {"type": "decimal", "required": True}, "actions": {"type": "list of text"}},
+}
+READING = {"type": "reading", "sentence": "Read the meter", "without_person": True}
 PROGRAM = {"redirect_uris": None, "grant_types": [GRANT, "client_credentials"], "scopes": ["openid", "profile", "groups"]}
 HOSTS = {"hosts": {"gone.example": ["127.0.0.1"]}}
 
@@ -41,6 +47,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     sections: dict[str, Any] = {"jwt_bearer": {"issuers": ISSUERS}, "resolver": HOSTS}
     if request.param == "postgresql":
         sections["database"] = {"url": request.getfixturevalue("postgres_cluster").make(), "migrate": "auto"}
+    sections["oauth"] = {"authorization_details": [PAYMENT, READING]}
     features = ("jwt-bearer", "token-exchange", "resolver", "rar")
     async with open_desk(tmp_path_factory.mktemp("idp"), *features, **sections) as desk:
         yield desk
@@ -202,3 +209,120 @@ async def test_who_brings_an_assertion_is_registered_for_it(desk, program, asser
     ).status == 401
     public = await desk.register(**{**PROGRAM, "token_endpoint_auth_method": "none"})
     assert public.outcome == (400, "invalid_client_metadata")
+
+
+# ---- Tokens of trusted issuers in an exchange
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+TYPE = "urn:ietf:params:oauth:token-type:"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(desk: Desk) -> Any:
+    return await desk.registered(**{**PROGRAM, "grant_types": [EXCHANGE, "client_credentials"]}, allow_token_exchange_actor=True)
+
+
+async def exchange(desk: Desk, by: Any, text: str, type: str = "id_token", **more: str) -> Answer:
+    form = {"grant_type": EXCHANGE, "subject_token": text, "subject_token_type": f"{TYPE}{type}", **more}
+    return await desk.form("/token", form, by=by)
+
+
+async def test_the_token_of_a_trusted_issuer_is_exchanged_for_whom_it_means(desk, service, assertion):
+    now = desk.clock.now() // 1_000_000
+    foreign = assertion(exp=now + 100, auth_time=now - 1000, acr="gold", groups=["admin"], scope="admin", jti=None)
+
+    told = claims_of(await exchange(desk, service, foreign))
+    assert (told["sub"].partition("@")[0], told["client_id"], told["exp"]) == ("ann", service["client_id"], now + 100)
+    assert (told["auth_time"], told["amr"], told["scope"]) == (now - 1000, [], "openid profile groups")
+    assert {"acr", "act", "origin", "family"}.isdisjoint(told)
+    own = await desk.form("/token", {"grant_type": "client_credentials"}, by=service)
+    acting = await exchange(desk, service, foreign, actor_token=own.json["access_token"], actor_token_type=f"{TYPE}access_token")
+    assert claims_of(acting)["act"] == {"sub": service["client_id"]}
+    again = await exchange(desk, service, acting.json["access_token"], "access_token")
+    assert claims_of(again)["act"] == {"sub": service["client_id"]}, "what it gave is a token of ours, which is exchanged as any"
+    (event, *_) = await desk.events("token_exchange")
+    assert event.detail == f"by=impersonation iss={CI}"
+
+
+async def test_a_foreign_token_that_is_not_good_is_refused_in_the_words_of_ours(desk, service, assertion):
+    words = set()
+    named = {"sub": service["client_id"], "iss": desk.url}
+    assert (await exchange(desk, service, assertion(may_act=named))).status == 200
+    for text, type in (
+        (assertion(iss="https://evil.example"), "id_token"), (assertion(aud="x"), "jwt"), (assertion(sub="nobody"), "jwt"),
+        (assertion(key=ec.generate_private_key(ec.SECP256R1())), "id_token"), (assertion(), "access_token"),
+        (assertion(header={"typ": "at+jwt"}), "jwt"), (assertion(act={"sub": "x"}), "id_token"), ("x", "jwt"),
+        (assertion(may_act={**named, "iss": CI}), "id_token"), (assertion(cnf={"jkt": "x"}), "jwt"),
+    ):  # fmt: skip
+        answer = await exchange(desk, service, text, type)
+        assert answer.outcome == (400, "invalid_request")
+        words.add(answer.json["error_description"])
+    assert len(words) == 1
+    workload = assertion(iss=CLUSTER, sub="system:serviceaccount:shop:stock", aud="greatseal")
+    assert (await exchange(desk, service, workload, "jwt")).outcome == (400, "invalid_request")
+
+
+async def test_a_person_who_may_not_sign_in_is_nobody(desk, program, service, assertion):
+    before = assertion(), assertion()
+    users = desk.folder / "users.toml"
+    kept = users.read_text()
+    users.write_text(kept.replace('username = "ann"\n', 'username = "ann"\nenabled = false\n'))
+    try:
+        assert (await bring(desk, program, before[0])).outcome == (400, "invalid_grant")
+        assert (await exchange(desk, service, before[1])).outcome == (400, "invalid_request")
+    finally:
+        users.write_text(kept)
+
+
+# ---- Authorization details (RFC 9396 s6) in an exchange
+
+
+def details_of(answer: Answer) -> Any:
+    """What token and response say."""
+    said = claims_of(answer).get("authorization_details")
+    assert answer.json.get("authorization_details") == said
+    return said
+
+
+async def test_an_exchanged_token_has_no_more_details_than_the_one_before(desk):
+    types = {"authorization_details_types": ["payment", "reading"]}
+    shop = await desk.registered(**types)
+    service = await desk.registered(**{**PROGRAM, "grant_types": [EXCHANGE]}, **types)
+    plain = await desk.registered(**{**PROGRAM, "grant_types": [EXCHANGE]})
+    paid = {"type": "payment", "amount": "10", "actions": ["start", "cancel"]}
+    less = {**paid, "actions": ["start"]}
+    asked = {"client_id": shop["client_id"], "authorization_details": json.dumps([paid])}
+    cookie = await desk.cookie("ben")
+    first = await desk.redeem(await desk.code(cookie, **asked), by=shop)
+    token = first.json["access_token"]
+
+    async def swap(by: Any, text: str, *details: Any) -> Answer:
+        more = {"authorization_details": json.dumps(details)} if details else {}
+        return await exchange(desk, by, text, "access_token", **more)
+
+    assert details_of(first) == [paid]
+    assert details_of(await swap(service, token)) == [paid]
+    narrowed = await swap(service, token, less)
+    assert details_of(narrowed) == [less]
+    for wider in (paid, {**less, "actions": ["start", "refund"]}, {"type": "payment", "amount": "10"}, {"type": "reading"}):
+        assert (await swap(service, narrowed.json["access_token"], wider)).outcome == (400, "invalid_authorization_details")
+    for wider in ({**paid, "amount": "11"}, {"type": "reading"}):
+        assert (await swap(service, token, wider)).outcome == (400, "invalid_authorization_details")
+    assert (await swap(service, token, paid, paid)).outcome == (400, "invalid_authorization_details"), "one payment is not two"
+    assert details_of(await swap(plain, token)) is None, "a client that is not registered for the type"
+    bare = (await desk.tokens(cookie))["access_token"]
+    assert (await swap(service, bare, less)).outcome == (400, "invalid_authorization_details")
+
+
+async def test_what_another_issuer_says_was_authorized_was_not(desk, assertion):
+    types = {"authorization_details_types": ["payment", "reading"]}
+    both = await desk.registered(**{**PROGRAM, "grant_types": [EXCHANGE, GRANT]}, **types)
+    told = [{"type": "payment", "amount": "10"}]
+    foreign = assertion(authorization_details=told)
+
+    assert details_of(await exchange(desk, both, foreign)) is None
+    for details in (told, [{"type": "reading"}]):
+        asked = {"authorization_details": json.dumps(details)}
+        assert (await exchange(desk, both, foreign, **asked)).outcome == (400, "invalid_authorization_details")
+        assert (await bring(desk, both, foreign, **asked)).outcome == (400, "invalid_authorization_details")
+    assert details_of(await bring(desk, both, foreign)) is None

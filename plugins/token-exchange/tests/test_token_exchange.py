@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,14 +13,17 @@ from greatseal.api.http import Parameters
 from greatseal.api.identity import AccessDenied, AccountRefused
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.tokens import Authentication, InvalidScope, InvalidTarget, SubjectToken, UnauthorizedClient
+from greatseal.api.trust import TrustedIssuer, Vouched
 from greatseal.jose.compact import b64url_encode
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.tokens import FakeTokens, GrantContract
+from greatseal.testing.trust import signed
 from greatseal_token_exchange.grant import GRANT_TYPE, TokenExchange
 from greatseal_token_exchange.order import ACCESS_TOKEN, ID_TOKEN, JWT
 from greatseal_token_exchange.registration import Exchangers
 
 ISSUER = "https://issuer.example"
+KEY = ec.generate_private_key(ec.SECP256R1())
 API = "https://api.example/"
 SERVICE = Client(
     client_id="orders",
@@ -349,3 +353,85 @@ async def test_no_request_and_no_claims_are_a_fault_or_widen_anything(pairs, cla
     assert set(granted.scopes) <= {"openid", "email"}
     assert set(granted.audiences) <= {ISSUER, API}
     assert granted.not_after == before.expires_at
+
+
+# ---- Tokens of trusted issuers
+
+
+class Other(TrustedIssuer):
+    """Vouches for what a test says."""
+
+    name = "https://other.example"
+
+    def __init__(self, **found):
+        self.found = found
+
+    def issued(self, token):
+        return token.claims.get("iss") == self.name
+
+    async def vouch(self, token, audiences):
+        assert audiences == {ISSUER, f"{ISSUER}/token"}
+        fields = {"issuer": self.name, "subject": "a-1", "kind": "person", "local": "ann@EXAMPLE", "expires_at": 3_000_000_000_000_000}
+        return Vouched(**{**fields, "authenticated_at": 2_000_000, "jti": None, "claims": token.claims, **self.found})
+
+
+def foreign(**claims):
+    return signed(KEY, {"iss": Other.name, "scope": "admin openid", "authorization_details": [{"type": "payment"}], **claims})
+
+
+async def bring(tokens, text, client=SERVICE, *, type=ID_TOKEN, form=None, found=None, **more):
+    sent = {"subject_token": text, "subject_token_type": type, **(form or {})}
+    return await TokenExchange(tokens, ISSUER, lambda: {Other.name: Other(**(found or {}))}).prepare(request_of(sent, client, **more))
+
+
+@pytest.mark.parametrize("type", [ID_TOKEN, JWT])
+async def test_a_token_of_a_trusted_issuer_is_exchanged_for_whom_it_means(tokens, type):
+    granted = await bring(tokens, foreign(groups=["admin"], origin="x", family="y"), type=type)
+
+    assert (granted.subject, granted.scopes, granted.not_after) == ("ann@EXAMPLE", ("openid", "email", "stock"), 3_000_000_000_000_000)
+    assert (granted.claims, granted.exchanged, granted.origin) == ({}, {}, None), "its claims are none of ours"
+    assert granted.authentication == Authentication(auth_time=2_000_000, amr=(), acr=None)
+    (question,) = tokens.questions
+    assert (question.phase, question.subject, question.auth_time) == ("exchange", "ann@EXAMPLE", 2_999_999)
+    (event,) = granted.events
+    assert event.detail == "by=impersonation iss=https://other.example"
+
+
+async def test_a_trusted_issuer_vouches_for_its_scopes_and_an_actor_is_named_as_ever(tokens):
+    granted = await bring(tokens, foreign(), form=ACTOR, found={"scopes": frozenset({"stock", "admin"})})
+
+    assert granted.scopes == ("stock",)
+    assert granted.claims == {"act": {"sub": "orders"}}
+
+
+@pytest.mark.parametrize(
+    ("claims", "found"),
+    [
+        ({"iss": "https://stranger.example"}, {}),
+        ({"act": {"sub": "shop"}}, {}),
+        ({"may_act": {"sub": "orders"}}, {}),
+        ({"cnf": {"jkt": "k1"}}, {}),
+        ({"cnf": {"jkt": "k1"}, "aud": "orders"}, {}),
+        ({}, {"clients": frozenset({"shop"})}),
+        ({"events": {}}, {}),
+    ],
+)
+async def test_a_foreign_token_that_is_not_good_is_refused_in_the_words_of_ours(tokens, claims, found):
+    with pytest.raises(BadRequest, match="subject_token: expired, revoked or no token"):
+        await bring(tokens, foreign(**claims), found=found)
+
+
+async def test_a_foreign_token_is_no_access_token_and_no_actor_and_no_programs(tokens):
+    with pytest.raises(BadRequest, match="subject_token: expired"):
+        await bring(tokens, foreign(), type=ACCESS_TOKEN)
+    with pytest.raises(BadRequest, match="actor_token: expired"):
+        await bring(tokens, "id", form={"actor_token": foreign(), "actor_token_type": ID_TOKEN})
+    with pytest.raises(BadRequest, match="it is a program's"):
+        await bring(tokens, foreign(), found={"kind": "workload"})
+
+
+async def test_a_foreign_token_that_names_this_client_and_this_issuer_is_its(tokens):
+    may_act = {"sub": "orders", "iss": ISSUER}
+
+    granted = await bring(tokens, foreign(may_act=may_act, cnf={"jkt": "k1"}), proven={"jkt": "k1"})
+    assert granted.claims == {}, "what the other issuer permits ends here"

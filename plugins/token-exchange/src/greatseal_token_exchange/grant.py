@@ -1,6 +1,6 @@
 """The grant: a token of a person is read, and another one is given for it. Nothing is consumed, and no refresh token is given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,9 +21,11 @@ from greatseal.api.tokens import (
     Tokens,
     UnauthorizedClient,
 )
+from greatseal.api.trust import NotVouched, TrustedIssuer
 from greatseal.jose.compact import b64url_decode
 from greatseal_token_exchange.actors import acting, carried, check_permission
-from greatseal_token_exchange.order import ID_TOKEN, Order, Presented, read, scopes_of
+from greatseal_token_exchange.foreign import foreign_subject
+from greatseal_token_exchange.order import ACCESS_TOKEN, ID_TOKEN, Order, Presented, read, scopes_of
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ADMINISTERED = frozenset({"admin", "static"})
@@ -37,9 +39,10 @@ class TokenExchange(Grant[msgspec.Struct]):
 
     grant_type: ClassVar[str] = GRANT_TYPE
 
-    def __init__(self, tokens: Tokens, issuer: str) -> None:
+    def __init__(self, tokens: Tokens, issuer: str, trusted: Callable[[], Mapping[str, TrustedIssuer]] = dict) -> None:
         self._tokens = tokens
         self._issuer = issuer
+        self._trusted = trusted
 
     async def prepare(self, request: ProvenRequest) -> Granted:
         form, client = request.form, request.client
@@ -77,9 +80,12 @@ class TokenExchange(Grant[msgspec.Struct]):
 
     async def _subject(self, presented: Presented, request: ProvenRequest) -> tuple[SubjectToken, Authentication]:
         """The subject token, and the sign-in of the person that it is of."""
-        token = await self._live(presented)
+        own = await self._live(presented)
+        token = own or await self._of_others(presented, request)
         if token.authentication is None:
             raise BadRequest("subject_token: it is a program's, which asks for its own tokens with client_credentials")
+        if own is None:
+            return token, token.authentication
         named = token.claims.get("aud")
         meant = {named} if isinstance(named, str) else set(named or ())
         mine = not meant.isdisjoint(_names(request.client))
@@ -92,16 +98,26 @@ class TokenExchange(Grant[msgspec.Struct]):
     async def _check_actor(self, presented: Presented, request: ProvenRequest) -> None:
         """The actor is the client itself, by a token that it got for itself."""
         token, client = await self._live(presented), request.client
+        if token is None:
+            raise _not_good(presented)
         if token.client_id != client.client_id or token.subject != request.match.subject:
             raise BadRequest("actor_token: expected a token that this client got for itself (client_credentials)")
         if "cnf" in token.claims and not _proves(request, token.claims["cnf"]):
             raise BadRequest("actor_token: it is bound to a key that was not proven")
 
-    async def _live(self, presented: Presented) -> SubjectToken:
+    async def _live(self, presented: Presented) -> SubjectToken | None:
+        """The token of this issuer; None for others."""
         token = await self._tokens.subject(presented.text, presented.type)
-        if token is None or token.issuer != self._issuer:
+        return token if token is not None and token.issuer == self._issuer else None
+
+    async def _of_others(self, presented: Presented, request: ProvenRequest) -> SubjectToken:
+        """The token of a trusted issuer, which is no access token: those say what may be done there."""
+        if presented.type == ACCESS_TOKEN:
             raise _not_good(presented)
-        return token
+        try:
+            return await foreign_subject(presented.text, request, self._trusted().values(), self._issuer)
+        except NotVouched as refused:
+            raise _not_good(presented, cause=refused.cause) from None
 
     async def _permitted(self, request: ProvenRequest, order: Order, subject: SubjectToken, person: Authentication) -> tuple[str, ...]:
         client = request.client
@@ -136,10 +152,13 @@ def _proves(request: ProvenRequest, cnf: Mapping[str, Any]) -> bool:
 
 def _not_good(presented: Presented, *, cause: str = "") -> BadRequest:
     # One sentence for every reason: which one it was helps only who tries tokens of others.
-    return BadRequest(f"{presented.name}: expired, revoked or no token of this issuer and type (RFC 8693 s2.2.2)", cause=cause)
+    return BadRequest(
+        f"{presented.name}: expired, revoked or no token of this issuer and type, nor of one that is trusted (RFC 8693 s2.2.2)", cause=cause
+    )
 
 
 def _event(order: Order, subject: SubjectToken, client: Client) -> AuditEvent:
     said = ["by=actor" if order.actor is not None else "by=impersonation"]
+    said += [f"iss={subject.issuer}"] if subject.client_id is None else []
     said += [f"target_service={order.target_service}"] if order.target_service is not None else []
     return AuditEvent(event_type="token_exchange", service="idp", sub=subject.subject, client_id=client.client_id, detail=" ".join(said))

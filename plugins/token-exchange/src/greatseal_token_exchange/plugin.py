@@ -8,6 +8,7 @@ from greatseal.api.authorization import Extension
 from greatseal.api.declarations import EventType
 from greatseal.api.services import TOKENS
 from greatseal.api.tokens import Grant
+from greatseal.api.trust import TrustedIssuer
 from greatseal.host import Host
 from greatseal_token_exchange.grant import TokenExchange
 from greatseal_token_exchange.registration import Exchangers
@@ -20,7 +21,7 @@ class Plugin:
 
     @hookimpl
     def grants(self, host: Host) -> Sequence[Grant[Any]]:
-        return [TokenExchange(host.service(TOKENS), host.issuer)]
+        return [TokenExchange(host.service(TOKENS), host.issuer, lambda: host.components(TrustedIssuer))]
 
     @hookimpl
     def audit_events(self) -> Sequence[EventType]:
