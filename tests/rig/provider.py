@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 import requests
+import tomlkit
 import trustme
 from rig.forms import forms_of
 from rig.server import Server
@@ -98,6 +99,10 @@ class Provider(Server):
         server = f'[server]\nregistration_token = "{REGISTRATION_TOKEN}"\nregistration_management = true\n'
         more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
         self.configuration.write_text(text.replace("[server]\n", server) + f"\n[registration]\n{more}")
+
+    def trust(self, *issuers: Any) -> None:
+        """Trust these issuers: tables of `[[jwt_bearer.issuers]]`. Before the start."""
+        self.configuration.write_text(self.configuration.read_text() + "\n" + tomlkit.dumps({"jwt_bearer": {"issuers": issuers}}))
 
     @property
     def issuer(self) -> str:
