@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
+import trustme
+from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 from security.idp_desk import PARALLEL, Desk, open_desk
+from security.test_idp_clients import KeyServer
 
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal.jose.jwk import jwk_of
@@ -264,12 +268,16 @@ async def test_a_foreign_token_that_is_not_good_is_refused_in_the_words_of_ours(
 
 async def test_a_person_who_may_not_sign_in_is_nobody(desk, program, service, assertion):
     before = assertion(), assertion()
+    live = (await bring(desk, program, assertion())).json["access_token"]
+    assert (await desk.introspect(live, by=program))["active"]
     users = desk.folder / "users.toml"
     kept = users.read_text()
     users.write_text(kept.replace('username = "ann"\n', 'username = "ann"\nenabled = false\n'))
     try:
         assert (await bring(desk, program, before[0])).outcome == (400, "invalid_grant")
         assert (await exchange(desk, service, before[1])).outcome == (400, "invalid_request")
+        assert await desk.introspect(live, by=program) == {"active": False}
+        assert (await desk.userinfo(live)).status == 401
     finally:
         users.write_text(kept)
 
@@ -326,3 +334,43 @@ async def test_what_another_issuer_says_was_authorized_was_not(desk, assertion):
         assert (await exchange(desk, both, foreign, **asked)).outcome == (400, "invalid_authorization_details")
         assert (await bring(desk, both, foreign, **asked)).outcome == (400, "invalid_authorization_details")
     assert details_of(await bring(desk, both, foreign)) is None
+
+
+# ---- Keys behind a URL
+
+
+async def test_s051_keys_of_an_issuer_are_fetched_once_and_again_for_a_new_kid(tmp_path, monkeypatch):
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    authority.issue_cert("keys.example").configure_cert(context)
+    server = KeyServer()
+    app = web.Application()
+    app.router.add_get("/jwks", server.handle)
+    app.router.add_get("/elsewhere", server.trapped)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    uri = f"https://keys.example:{runner.addresses[0][1]}/jwks"
+    sections = {
+        "jwt_bearer": {"issuers": [{"issuer": CI, "jwks_uri": uri, "subject": "username"}]},
+        "resolver": {"hosts": {"keys.example": ["127.0.0.1"]}},
+        "oauth": {"allow_private_jwks_hosts": True},
+    }
+    async with open_desk(tmp_path, "jwt-bearer", "resolver", **sections) as desk:
+        program, assertion, other = await desk.registered(**PROGRAM), Assertions(desk), ec.generate_private_key(ec.SECP256R1())
+        server.answer = server.redirect(uri.replace("/jwks", "/elsewhere"))
+        one = assertion()
+        assert (await bring(desk, program, one)).outcome == (503, "unavailable")
+        assert (server.asked, server.elsewhere) == (1, 0)
+        desk.clock.advance(6)
+        server.answer = server.keys({"k1": KEY})
+        assert (await bring(desk, program, one)).status == 200, "an outage used nothing up"
+        assert (await bring(desk, program, assertion())).status == 200
+        assert server.asked == 2
+        desk.clock.advance(31)
+        server.answer = server.keys({"k2": other})
+        assert (await bring(desk, program, assertion(key=other, header={"kid": "k2"}))).status == 200
+        assert (await bring(desk, program, assertion())).error == "invalid_grant", "the issuer has that key no more"
+        assert server.asked == 3
+    await runner.cleanup()

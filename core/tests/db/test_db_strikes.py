@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from sqlalchemy import MetaData, func, select
 
+from greatseal.api.problems import BadRequest
+from greatseal.api.store import Refuse
 from greatseal.clock import FakeClock
 from greatseal.db.core_tables import strike
 from greatseal.db.database import Store
@@ -34,6 +36,20 @@ async def test_of_fifty_uses_of_one_key_one_is_the_first(database, clock):
     answers = await asyncio.gather(*(strikes.take("jti", "a", until) for _ in range(50)))
 
     assert sum(answers) == 1
+
+
+async def test_within_a_transaction_the_first_use_is_undone_with_it(database, clock):
+    strikes, until = StrikesImpl(clock, database, NodeHandles("n1", clock)), clock.now() + 60 * SECOND
+
+    def use_and_fail(tx):
+        assert strikes.take_within(tx, "jti", "a", until)
+        raise Refuse(BadRequest("no"))
+
+    with pytest.raises(BadRequest):
+        await database.write(use_and_fail)
+    answers = await asyncio.gather(*(database.write(strikes.take_within, "jti", "a", until) for _ in range(50)))
+    assert sum(answers) == 1
+    assert not await strikes.take("jti", "a", until), "it is the same use"
 
 
 async def test_kinds_and_keys_do_not_meet(database, clock):

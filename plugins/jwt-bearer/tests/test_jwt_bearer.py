@@ -33,6 +33,7 @@ from greatseal.testing.tokens import FakeTokens, GrantContract
 from greatseal.testing.trust import AUDIENCE, TrustedIssuerContract, signed
 from greatseal_jwt_bearer.grant import GRANT_TYPE, REFUSED, JwtBearer
 from greatseal_jwt_bearer.issuers import ConfiguredIssuer
+from greatseal_jwt_bearer.plugin import Plugin
 from greatseal_jwt_bearer.registration import Bearers
 from greatseal_jwt_bearer.settings import BearerSettings, IssuerTable
 
@@ -175,7 +176,7 @@ async def test_idp_353_a_person_is_one_that_the_directory_knows(world):
     (question,) = world.tokens.questions
     assert (question.phase, question.subject, question.client) == ("token", "ann@EXAMPLE", SCRIPT)
     assert question.auth_time == granted.authentication.auth_time + SECOND - 1
-    assert "no directory knows" in await world.refused(world.token(sub="ben"))
+    assert await world.refused(world.token(sub="ben")) == "iss=https://ci.example no directory knows the person"
 
 
 async def test_the_sign_in_is_the_one_that_the_issuer_tells_of(world):
@@ -405,6 +406,16 @@ async def test_an_account_that_may_not_sign_in_is_an_assertion_of_nobody(world):
 def test_a_table_that_cannot_be_right_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         table(**changes)
+
+
+def test_this_service_is_no_issuer_that_it_trusts(world):
+    def said(*tables):
+        world.settings = lambda _: BearerSettings(issuers=tables)
+        return list(Plugin().verify(world))
+
+    assert said(table()) == []
+    (line,) = said(table(), table(issuer=AUDIENCE))
+    assert line.startswith("[jwt_bearer] issuers: this service is among them")
 
 
 def test_an_issuer_stands_there_once():
