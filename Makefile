@@ -27,7 +27,7 @@ test: $(UV)
 	@.venv/bin/pytest -n auto --maxschedchunk 2 $(ARGS)
 
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
-PARSERS := examples/email-reply-00/tests/test_mail_scripts.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
+PARSERS := examples/email-reply-00/tests/test_mail_scripts.py core/tests/jose/test_jwe.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
 	acme_renewal_info acme_revocation ca_admin_certificates ca_csr ca_ocsp caa ciba device_flow dns_01 dns_persist_01 dpop \
 	eab_binding email_reply_00 idp_ctl_keycloak jwt_bearer onion_csr_01 onions rar registration_rules request_objects tls_alpn_01 token_exchange))
 

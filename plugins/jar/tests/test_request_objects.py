@@ -20,6 +20,7 @@ from greatseal.net import RemoteKeys
 from greatseal.testing import FakeClock
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.resolver import FakeResolver
+from greatseal_jar.decryption import RequestKeys
 from greatseal_jar.objects import LEEWAY, LONGEST, TYPE, InvalidRequestObject, RequestObjects
 
 ISSUER = "https://id.example"
@@ -47,6 +48,9 @@ EXAMPLE = (
 )
 
 
+NO_KEYS = SimpleNamespace(ring=lambda _purpose: SimpleNamespace(all=tuple))
+
+
 def host_of():
     blocked: set[str] = set()
 
@@ -54,11 +58,11 @@ def host_of():
         return SimpleNamespace(reason="leaked") if name in blocked else None
 
     clock = FakeClock(NOW * 1_000_000)
-    return SimpleNamespace(clock=clock, issuer=ISSUER, blocked_keys=SimpleNamespace(find=find, names=blocked))
+    return SimpleNamespace(clock=clock, issuer=ISSUER, blocked_keys=SimpleNamespace(find=find, names=blocked), keys=NO_KEYS)
 
 
 def objects_of(host):
-    return RequestObjects(host, RemoteKeys(FakeResolver({}), host.clock, allow_private=True))
+    return RequestObjects(host, RemoteKeys(FakeResolver({}), host.clock, allow_private=True), RequestKeys(host))
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from greatseal.api.store import Tx
@@ -68,6 +69,27 @@ class Signer(Protocol):
 
     async def sign_jose(self, message: bytes) -> bytes:
         """The signature in the form that JOSE uses: ES256, ES384, EdDSA, RS256 or ML-DSA, by the type of the key."""
+
+
+@runtime_checkable
+class Decrypter(Protocol):
+    """A private key that opens what others encrypted to it, and never leaves its store: what a :class:`Signer` may be besides.
+
+    Keys in memory are, each as far as its type goes: EC keys agree, RSA keys decrypt. A ring for encryption has keys that never sign.
+    """
+
+    @property
+    def info(self) -> KeyInfo:
+        """The public half of the key's record."""
+
+    async def agree(self, public: EllipticCurvePublicKey) -> bytes:
+        """The shared secret of ECDH, the x coordinate (RFC 7518 s4.6.2). Raises ValueError for a key of another type or curve."""
+
+    async def decrypt(self, ciphertext: bytes, *, hash_alg: Literal["sha1", "sha256"]) -> bytes:
+        """What was encrypted with RSAES-OAEP and that hash, in both of its places (RFC 7518 s4.3).
+
+        Raises ValueError for every ciphertext that is none of this key, and for a key of another type.
+        """
 
 
 class KeyRing(Protocol):

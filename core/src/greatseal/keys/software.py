@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -111,6 +112,20 @@ class SoftwareSigner:
         if self._type.slow:
             return await self._blocking.run(POOL, ALGORITHMS[self._type.jose].sign, self._key, message)
         return ALGORITHMS[self._type.jose].sign(self._key, message)
+
+    async def agree(self, public: ec.EllipticCurvePublicKey) -> bytes:
+        """See :meth:`greatseal.api.keys.Decrypter.agree`. In line: it takes as long as an EC signature."""
+        if not isinstance(self._key, ec.EllipticCurvePrivateKey):
+            raise ValueError(f"a key of the type {self.info.algorithm} agrees on nothing")  # noqa: TRY004  # the ring has another key
+        return self._key.exchange(ec.ECDH(), public)
+
+    async def decrypt(self, ciphertext: bytes, *, hash_alg: Literal["sha1", "sha256"]) -> bytes:
+        """See :meth:`greatseal.api.keys.Decrypter.decrypt`."""
+        if not isinstance(self._key, rsa.RSAPrivateKey):
+            raise ValueError(f"a key of the type {self.info.algorithm} decrypts nothing")  # noqa: TRY004  # the ring has another key
+        digest = hashes.SHA256() if hash_alg == "sha256" else hashes.SHA1()  # noqa: S303  # of OAEP, where collisions do not matter
+        oaep = padding.OAEP(padding.MGF1(digest), digest, None)
+        return await self._blocking.run(POOL, self._key.decrypt, ciphertext, oaep)
 
     def _signed(self, message: bytes, hash_alg: HashAlg | None) -> bytes:
         match self._key:

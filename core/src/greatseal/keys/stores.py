@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from greatseal.api.keys import KeyInfo, KeyStore, Signer
+from greatseal.api.keys import Decrypter, KeyInfo, KeyStore, Signer
 from greatseal.api.problems import StartProblem, Unavailable
 from greatseal.jose.acceptance import accept_public_key
 from greatseal.keys.software import algorithm_of
@@ -21,6 +21,9 @@ class Recorded:
         self.info = info
         self.sign = signer.sign
         self.sign_jose = signer.sign_jose
+
+        if isinstance(signer, Decrypter):
+            self.agree, self.decrypt = signer.agree, signer.decrypt
 
     @property
     def public_key(self) -> PublicKeyTypes:

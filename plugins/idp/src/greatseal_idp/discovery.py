@@ -81,6 +81,7 @@ class DiscoveryDocuments:
         self._built: dict[Document, _Document] = {}
         self._changes = 0
         self._signed_by = b""
+        self._others: object = None
         self._jwks: _Document | None = None
         host.changes.subscribe("jwks", self._forget_keys)
         for kind in (t.SCOPE.name, *MEMBERS):
@@ -114,9 +115,9 @@ class DiscoveryDocuments:
 
     async def jwks(self, call: Call) -> Reply:
         """GET /jwks."""
-        body = self._signing.jwks()
-        if self._jwks is None or body is not self._signed_by:
-            self._signed_by, self._jwks = body, _Document.of(self._with_others(body), JWKS_SECONDS)
+        body, others = self._signing.jwks(), self._host.discovery("jwks").get("keys")
+        if self._jwks is None or body is not self._signed_by or others != self._others:
+            self._signed_by, self._others, self._jwks = body, others, _Document.of(_with(body, others), JWKS_SECONDS)
         return self._jwks.answer(call)
 
     async def members(self, document: Document) -> dict[str, Any]:
@@ -203,14 +204,14 @@ class DiscoveryDocuments:
         of_scopes = [claim for scope in (await self._scopes.all()).values() for claim in scope.claims if claim in given]
         return list(dict.fromkeys(("sub", "iss", "auth_time", "acr", "amr", "sid", *of_scopes)))
 
-    def _with_others(self, body: bytes) -> bytes:
-        """The key set with the keys of other plugins, for example one that decrypts request objects."""
-        others = self._host.discovery("jwks").get("keys")
-        return orjson.dumps({"keys": [*orjson.loads(body)["keys"], *others]}) if isinstance(others, list) else body
-
     def _forget_keys(self, _id: str) -> None:
         self._jwks = None
 
     def _forget(self, _id: str) -> None:
         self._changes += 1
         self._built.clear()
+
+
+def _with(body: bytes, others: object) -> bytes:
+    """The key set with the keys of other plugins, such as those that decrypt request objects."""
+    return orjson.dumps({"keys": [*orjson.loads(body)["keys"], *others]}) if isinstance(others, list) else body

@@ -1,7 +1,7 @@
 """Request objects by value (RFC 9101): the parameter ``request`` is a whole authorization request that the client signed."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from greatseal.jose.compact import ALGORITHMS, Jws, parse_compact
 from greatseal.jose.keysets import read_key_set
 from greatseal.jose.strict import decode_object
 from greatseal.net import RemoteKeys
+from greatseal_jar.decryption import RequestKeys
 
 TYPE = "oauth-authz-req+jwt"
 LEEWAY = 60
@@ -24,8 +25,13 @@ LEEWAY = 60
 LONGEST = 3600
 """Seconds that an object of a strict client may live, and be old (FAPI 2.0 Message Signing s5.3.1)."""
 
+JWE_DOTS = 4
+
 _OF_THE_JWT = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
 _REPEATED = frozenset({"resource", "audience"})  # RFC 8707 s2, RFC 8693 s2.1
+
+Alg = Literal["RSA-OAEP", "RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A128KW", "ECDH-ES+A256KW"]
+Enc = Literal["A128CBC-HS256", "A256CBC-HS512", "A128GCM", "A256GCM"]
 
 
 class InvalidRequestObject(BadRequest):
@@ -39,6 +45,10 @@ class RequestObjectFields(msgspec.Struct, frozen=True, kw_only=True):
 
     request_object_signing_alg: str | None = None
     """The only algorithm that its request objects may have (OpenID Connect Registration s2)."""
+    request_object_encryption_alg: Alg | None = None
+    """The only algorithm by which its request objects may be encrypted; all are signed (OpenID Connect Registration s2)."""
+    request_object_encryption_enc: Enc | None = None
+    """The only one that encrypts what is inside."""
     require_signed_request_object: bool = False
     """Whether a request without a request object is refused (RFC 9101 s10.5)."""
     strict_request_object: bool = False
@@ -52,9 +62,10 @@ class RequestObjects(Extension[msgspec.Struct]):
     fields = RequestObjectFields
     opens = "request"
 
-    def __init__(self, host: Host, keys: RemoteKeys) -> None:
+    def __init__(self, host: Host, keys: RemoteKeys, own: RequestKeys) -> None:
         self._host = host
         self._keys = keys
+        self._own = own
 
     def check(self, registration: Registration) -> None:
         client = registration.client
@@ -64,6 +75,8 @@ class RequestObjects(Extension[msgspec.Struct]):
         for name in RequestObjectFields.__struct_fields__:
             if client.more.get(name) and client.jwks is None and client.jwks_uri is None:
                 raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks")
+        if "request_object_encryption_enc" in client.more and "request_object_encryption_alg" not in client.more:
+            raise InvalidClientMetadata("request_object_encryption_enc: needs request_object_encryption_alg")
         if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
             raise InvalidClientMetadata("jwks_uri must begin with https://")
         if client.jwks is not None and any(map(client.more.get, RequestObjectFields.__struct_fields__)):
@@ -74,15 +87,22 @@ class RequestObjects(Extension[msgspec.Struct]):
 
     async def open(self, ask: Ask) -> Parameters:
         try:
-            jws = parse_compact(ask.sent["request"])
+            jws = parse_compact(await self._decrypted(ask.sent["request"], ask.client))
             claims = decode_object(jws.payload)
-        except ValueError as error:  # BadJws is one
+        except ValueError as error:  # BadJws and BadJwe are such
             raise InvalidRequestObject(f"the request object is no signed JWT: {error}") from None
         _check_header(jws, ask.client)
         await self._check_signature(jws, ask.client)
         self._check_parties(claims, ask.client)
         self._check_times(claims, ask.client)
         return Parameters(parameters(claims))
+
+    async def _decrypted(self, text: str, client: Client) -> str:
+        """The JWS: as it came, or from the JWE around it (RFC 9101 s6.1)."""
+        if text.count(".") != JWE_DOTS:
+            return text
+        alg, enc = (client.more.get(f"request_object_encryption_{what}") for what in ("alg", "enc"))
+        return await self._own.open(text, alg, enc)
 
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
         if ask.at != "token" and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
