@@ -107,3 +107,78 @@ def test_the_example_signs_in_by_the_documented_commands(tmp_path: Path) -> None
     assert "Hello, Administrator" in home.text
     assert "Hello, Administrator" in refreshed.text
     assert ended == application
+
+
+FAPI_GUIDE = ROOT / "docs/guide/fapi.md"
+
+
+def test_the_client_of_fapi_signs_in_by_the_documented_commands(tmp_path: Path) -> None:
+    """Every command of the guide, in its order; only the ports are ours."""
+    port, here = free_port(), free_port()
+
+    def adapted(text: str) -> str:
+        return (
+            text.replace("localhost:8080", f"localhost:{port}").replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace(":9001", f":{here}")
+        )
+
+    def shell(line: str, client_id: str = "", given: str | None = None) -> subprocess.Popen[str]:
+        script = tmp_path / "fapi_client.py"
+        text = line.replace("uv run --script examples/fapi-client/fapi_client.py", f"{sys.executable} {script}").replace(
+            "CLIENT_ID", client_id
+        )
+        environment = {**os.environ, "GREATSEAL_SESSION": str(tmp_path / "session"), "PATH": f"{Path(PROGRAM).parent}:{os.environ['PATH']}"}
+        process = subprocess.Popen(
+            adapted(text),
+            shell=True,
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        if given is not None:
+            assert process.stdin is not None
+            process.stdin.write(given)
+            process.stdin.close()
+            process.stdin = None
+        return process
+
+    def run(line: str, client_id: str = "", given: str = "") -> str:
+        with shell(line, client_id, given) as process:
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, line
+        return said
+
+    def signed_in(line: str, client_id: str, password: str) -> str:
+        with shell(line, client_id) as process:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[1]
+            back = Person(f"http://localhost:{port}", "admin", password).visit(url)
+            assert requests.get(back, timeout=10).text == "You can close this window."
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        return said
+
+    text = FAPI_GUIDE.read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    (note,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "fapi.toml").write_text(adapted(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]))
+    source = (ROOT / "examples/fapi-client/fapi_client.py").read_text()
+    (tmp_path / "fapi_client.py").write_text(source.replace("PORT = 9001", f"PORT = {here}"))
+
+    assert note in run(blocks[0].strip())
+    with running([PROGRAM, *shlex.split(blocks[1])[1:]], tmp_path, "    password  ") as greeting:
+        password = greeting.split()[-1]
+        keys, login, create = blocks[2].strip().splitlines()
+        run(keys)
+        run(login, given=f"{password}\n")
+        client_id = dict(line.split(maxsplit=1) for line in run(create).splitlines())["client_id"]
+        plain = signed_in(blocks[3].strip(), client_id, password)
+        update, again = blocks[4].strip().splitlines()
+        run(update, client_id)
+        signed = signed_in(again, client_id, password)
+
+    for said in (plain, signed):
+        assert '"sub": "admin@LOCALHOST"' in said
+        assert "Without the key: 401" in said

@@ -63,7 +63,7 @@ def run(reached: Reached, tmp_path: Path) -> Iterator[Callable[..., dict[str, An
         person.session.trust_env = False  # a bundle of the environment would count instead
         person.session.verify = str(tmp_path / "authority.pem")
 
-        def run(package: str, script: str, client: dict[str, Any]) -> dict[str, Any]:
+        def run(package: str, script: str, client: dict[str, Any], **more: Any) -> dict[str, Any]:
             shown = {"own": reached.own, "other": reached.other}
             files = {name: {"certificate": str(one.certificate), "key": str(one.key)} for name, one in shown.items()}
             settings = {
@@ -73,6 +73,7 @@ def run(reached: Reached, tmp_path: Path) -> Iterator[Callable[..., dict[str, An
                 "scope": "openid profile offline_access",
                 "authority": str(tmp_path / "authority.pem"),
                 **files,
+                **more,
             }
             process = subprocess.Popen([node(package), SCRIPTS / f"{script}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             with process:
