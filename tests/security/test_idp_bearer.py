@@ -52,7 +52,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if request.param == "postgresql":
         sections["database"] = {"url": request.getfixturevalue("postgres_cluster").make(), "migrate": "auto"}
     sections["oauth"] = {"authorization_details": [PAYMENT, READING]}
-    features = ("jwt-bearer", "token-exchange", "resolver", "rar")
+    features = ("jwt-bearer", "token-exchange", "resource-indicators", "resolver", "rar")
     async with open_desk(tmp_path_factory.mktemp("idp"), *features, **sections) as desk:
         yield desk
 
@@ -144,6 +144,13 @@ async def test_s047_the_same_jti_under_another_signature_is_the_same(desk, progr
 
     assert (await bring(desk, program, signed(KEY, claims, kid="k1"))).status == 200
     assert (await bring(desk, program, signed(KEY, dict(reversed(claims.items())), kid="k1", typ="JWT"))).error == "invalid_grant"
+
+
+async def test_a_resource_of_the_client_is_the_audience(desk, assertion):
+    client = await desk.registered(**PROGRAM, resources=["https://stock.example/"])
+
+    assert claims_of(await bring(desk, client, assertion(), resource="https://stock.example/"))["aud"] == "https://stock.example/"
+    assert (await bring(desk, client, assertion(), resource="https://other.example/")).outcome == (400, "invalid_target")
 
 
 async def test_what_policy_refuses_uses_nothing_up(desk, program, assertion):
