@@ -32,7 +32,7 @@ PLUGINS = Path(__file__).parents[2] / "plugins"
 """One folder for each plugin of the project, under its feature id. Examples stand elsewhere: they are no part of the product."""
 TESTING = (
     "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys",
-    ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls", ".operators", ".operator_desk",
+    ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls", ".operators", ".operator_desk", ".trust",
 )  # fmt: skip
 """The modules of the testing kit that are for plugin authors."""
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", bytes: "bytes", Path: "path"}
