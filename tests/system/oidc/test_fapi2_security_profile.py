@@ -441,6 +441,52 @@ async def test_par_without_duplicate_parameters(rp, ann):
     assert answer["state"] == "state-1"
 
 
+# ---- Request objects, of a client with the profile
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "ensure_request_object_without_exp_fails",
+        "ensure_request_object_without_nbf_fails",
+        "ensure_expired_request_object_fails",
+        "ensure_request_object_with_bad_aud_fails",
+        "ensure_request_object_with_exp_over_60_fails",
+        "ensure_request_object_with_nbf_over_60_fails",
+        "ensure_signed_request_object_with_rs256_fails",
+        "ensure_matching_key_in_authorization_request",
+        "par_authorization_request_containing_request_uri",
+    ],
+)
+@of(signing=True)
+async def test_a_request_object_that_is_refused(rp, module):
+    now = rp.now
+    changes: dict[str, Any] = {
+        "ensure_request_object_without_exp_fails": {"exp": None},
+        "ensure_request_object_without_nbf_fails": {"nbf": None},
+        "ensure_expired_request_object_fails": {"nbf": now - 600, "exp": now - 300},
+        "ensure_request_object_with_bad_aud_fails": {"aud": "https://other.example"},
+        "ensure_request_object_with_exp_over_60_fails": {"exp": now + 4200},
+        "ensure_request_object_with_nbf_over_60_fails": {"nbf": now - 4200},
+        "ensure_signed_request_object_with_rs256_fails": {"alg": "RS256", "key": KEYS["PS256"]},
+        "ensure_matching_key_in_authorization_request": {"alg": "ES256", "key": ec.generate_private_key(ec.SECP256R1())},
+        "par_authorization_request_containing_request_uri": {"request_uri": "urn:ietf:params:oauth:request_uri:x"},
+    }[module]
+
+    refused(await rp.post("/par", rp.request(rp.asked(), **changes)), "invalid_request_object")
+
+
+@of(signing=True)
+async def test_ensure_request_object_with_multiple_aud_and_nbf_8_seconds_in_the_future_is_accepted(rp):
+    for changes in ({"aud": [rp.desk.url, "https://other.example"]}, {"nbf": rp.now + 8}):
+        assert (await rp.post("/par", rp.request(rp.asked(), **changes))).status == 201
+
+
+@of(signing=True)
+async def test_ensure_unsigned_request_at_par_endpoint_fails(rp):
+    refused(await rp.post("/par", rp.asked()))
+
+
 # ---- Registration
 
 

@@ -26,6 +26,9 @@ LONGEST = 3600
 """Seconds that an object of a strict client may live, and be old (FAPI 2.0 Message Signing s5.3.1)."""
 
 JWE_DOTS = 4
+BACKCHANNEL = "backchannel_authentication_request_signing_alg"
+CIBA = "urn:openid:params:grant-type:ciba"
+LONGEST_JTI = 256
 
 _OF_THE_JWT = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
 _REPEATED = frozenset({"resource", "audience"})  # RFC 8707 s2, RFC 8693 s2.1
@@ -45,6 +48,8 @@ class RequestObjectFields(msgspec.Struct, frozen=True, kw_only=True):
 
     request_object_signing_alg: str | None = None
     """The only algorithm that its request objects may have (OpenID Connect Registration s2)."""
+    backchannel_authentication_request_signing_alg: str | None = None
+    """The only algorithm of its signed requests at the backchannel; with it, all of them are signed (CIBA Core s4)."""
     request_object_encryption_alg: Alg | None = None
     """The only algorithm by which its request objects may be encrypted; all are signed (OpenID Connect Registration s2)."""
     request_object_encryption_enc: Enc | None = None
@@ -69,9 +74,9 @@ class RequestObjects(Extension[msgspec.Struct]):
 
     def check(self, registration: Registration) -> None:
         client = registration.client
-        alg = client.more.get("request_object_signing_alg")
-        if alg is not None and alg not in ALGORITHMS:
-            raise InvalidClientMetadata(f"request_object_signing_alg: expected one of {', '.join(ALGORITHMS)}")
+        for name in ("request_object_signing_alg", BACKCHANNEL):
+            if client.more.get(name, "ES256") not in ALGORITHMS:
+                raise InvalidClientMetadata(f"{name}: expected one of {', '.join(ALGORITHMS)}")
         for name in RequestObjectFields.__struct_fields__:
             if client.more.get(name) and client.jwks is None and client.jwks_uri is None:
                 raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks")
@@ -91,10 +96,13 @@ class RequestObjects(Extension[msgspec.Struct]):
             claims = decode_object(jws.payload)
         except ValueError as error:  # BadJws and BadJwe are such
             raise InvalidRequestObject(f"the request object is no signed JWT: {error}") from None
-        _check_header(jws, ask.client)
+        backchannel = ask.at == "backchannel"
+        _check_header(jws, ask.client, BACKCHANNEL if backchannel else "request_object_signing_alg")
         await self._check_signature(jws, ask.client)
-        self._check_parties(claims, ask.client)
+        self._check_parties({"client_id": ask.client.client_id, **claims} if backchannel else claims, ask.client)
         self._check_times(claims, ask.client)
+        if backchannel:
+            await self._use_up(claims, ask.client)
         return Parameters(parameters(claims))
 
     async def _decrypted(self, text: str, client: Client) -> str:
@@ -107,6 +115,8 @@ class RequestObjects(Extension[msgspec.Struct]):
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
         if ask.at != "token" and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
             raise BadRequest("this client must send its request as a signed request object (RFC 9101 s10.5)")
+        if ask.at == "backchannel" and BACKCHANNEL in ask.client.more and "request" not in ask.sent:
+            raise BadRequest("this client must sign its requests (CIBA Core s7.1.1)")
         return None
 
     async def _check_signature(self, jws: Jws, client: Client) -> None:
@@ -133,6 +143,21 @@ class RequestObjects(Extension[msgspec.Struct]):
         if "request" in claims or "request_uri" in claims:
             raise InvalidRequestObject("request and request_uri must not be in a request object (RFC 9101 s4)")
 
+    async def _use_up(self, claims: Mapping[str, Any], client: Client) -> None:
+        """What CIBA Core s7.1.1 asks beside: nobody reloads such a request, so each is good once."""
+        for name in ("exp", "iat", "nbf"):
+            if _moment(claims, name) is None:
+                raise InvalidRequestObject(f"{name} is missing in the signed request (CIBA Core s7.1.1)")
+        expires = _moment(claims, "exp") or 0
+        if expires > self._host.clock.now() // SECOND + LONGEST:
+            raise InvalidRequestObject(f"exp is more than {LONGEST} s ahead")
+        jti = claims.get("jti")
+        if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI or "\0" in jti:
+            raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (CIBA Core s7.1.1)")
+        key = f"{len(client.client_id)}:{client.client_id}:{jti}"
+        if not await self._host.strikes.take("signed_request", key, (expires + LEEWAY) * SECOND):
+            raise InvalidRequestObject("the jti was used before; each request needs one of its own")
+
     def _check_times(self, claims: Mapping[str, Any], client: Client) -> None:
         now = self._host.clock.now() // SECOND
         expires, begins, made = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
@@ -156,7 +181,8 @@ def parameters(claims: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, one if isinstance(one, str) else msgspec.json.encode(one).decode()
 
 
-def _check_header(jws: Jws, client: Client) -> None:
+def _check_header(jws: Jws, client: Client, registered: str) -> None:
+    """``registered`` is the member of the client that names its only algorithm."""
     typ = jws.header.get("typ")
     strict = client.more.get("strict_request_object") is True
     said = typ.lower().removeprefix("application/") if isinstance(typ, str) else typ
@@ -164,7 +190,7 @@ def _check_header(jws: Jws, client: Client) -> None:
         raise InvalidRequestObject(f"typ of the request object is not {TYPE} (RFC 9101 s10.8)")
     if jws.alg not in ALGORITHMS:
         raise InvalidRequestObject(f"alg of the request object is none of {', '.join(ALGORITHMS)}")
-    if jws.alg != client.more.get("request_object_signing_alg", jws.alg):
+    if jws.alg != client.more.get(registered, jws.alg):
         raise InvalidRequestObject("alg of the request object is not the one that the client registered")
 
 

@@ -9,6 +9,7 @@ from greatseal.api.authorization import Extension
 from greatseal.api.declarations import EventType, Job, Lifespan, Placement, Reads
 from greatseal.api.http import Discovery
 from greatseal.api.services import RESOLVER, TOKENS
+from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal.jose.compact import ALGORITHMS
 from greatseal.jose.jwe import AGREEMENTS, TRANSPORTS
@@ -18,7 +19,7 @@ from greatseal_jar.answers import SIGNING_ALGORITHMS, SignedAnswers
 from greatseal_jar.decryption import LOOK, RequestKeys
 from greatseal_jar.encryption import ALGORITHMS as ENCRYPTION_ALGORITHMS
 from greatseal_jar.encryption import ENCRYPTIONS, EncryptedAnswers
-from greatseal_jar.objects import RequestObjects
+from greatseal_jar.objects import BACKCHANNEL, CIBA, RequestObjects
 from greatseal_jar.settings import JwksSettings
 
 
@@ -42,10 +43,18 @@ class Plugin:
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
+        def more() -> dict[str, object]:
+            """CIBA Core s4, where that is offered."""
+            return {f"{BACKCHANNEL}_values_supported": [*ALGORITHMS]} if CIBA in host.components(Grant) else {}
+
         def keys() -> Mapping[str, object]:
             return {"keys": self._keys(host).published()}
 
-        return [Discovery("oauth", members), Discovery("openid", openid_members), Discovery("jwks", keys)]
+        return [
+            Discovery("oauth", lambda: members() | more()),
+            Discovery("openid", lambda: openid_members() | more()),
+            Discovery("jwks", keys),
+        ]
 
     @hookimpl
     def audit_events(self) -> Sequence[EventType]:
@@ -73,7 +82,7 @@ class Plugin:
         return self._own
 
 
-def openid_members() -> Mapping[str, object]:
+def openid_members() -> dict[str, object]:
     """The same, with what the OpenID document alone has."""
     return members() | encryption("id_token", "userinfo")
 
