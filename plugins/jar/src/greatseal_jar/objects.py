@@ -152,7 +152,7 @@ class RequestObjects(Extension[msgspec.Struct]):
         if expires > self._host.clock.now() // SECOND + LONGEST:
             raise InvalidRequestObject(f"exp is more than {LONGEST} s ahead")
         jti = claims.get("jti")
-        if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI or "\0" in jti:
+        if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
             raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (CIBA Core s7.1.1)")
         key = f"{len(client.client_id)}:{client.client_id}:{jti}"
         if not await self._host.strikes.take("signed_request", key, (expires + LEEWAY) * SECOND):
