@@ -61,6 +61,7 @@ SCOPE = (
     "plugins/registration/src/**/*.py",
     "plugins/eab/src/**/*.py",
     "plugins/fapi/src/**/*.py",
+    "plugins/hbac/src/greatseal_hbac/[!c]*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",

@@ -31,7 +31,7 @@ from greatseal.api.identity import (
 )
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
-from greatseal.api.tokens import AccessToken, BearerCaller, GrantQuestion
+from greatseal.api.tokens import AccessToken, BearerCaller
 from greatseal.jose.compact import parse_compact
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
@@ -40,7 +40,6 @@ from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
 from greatseal.testing.negotiate import FakeNegotiator
-from greatseal.testing.subjects import GrantCheckContract
 from greatseal.testing.tokens import FakeTokens
 
 
@@ -153,16 +152,6 @@ async def test_jar() -> None:
         await objects.ask(Ask(at="par", client=client, given=plain, sent=plain, remote="192.0.2.1"))
     answer = Answer(client=client, response_mode="jwt", members={"code": "x"})
     assert await extensions.SignedAnswers(sign).answer(answer) == {"response": '{"code":"x","aud":"c1"}'}
-
-
-class TestHbac(GrantCheckContract):
-    allowed = GrantQuestion(phase="login", subject="ann@EXAMPLE", client=None, scopes=frozenset({"openid"}), remote="192.0.2.1")
-    denied = GrantQuestion(
-        phase="exchange", subject="ann@EXAMPLE", client=None, scopes=frozenset({"openid"}), remote="192.0.2.1", target_service="http"
-    )
-
-    def check(self) -> Any:
-        return identities.Hbac({"ann@EXAMPLE": frozenset({"ldap"})})
 
 
 class TestUpstreams(LoginOptionsContract):

@@ -35,6 +35,7 @@ STAY = {
     "ca_certificate": "every certificate that was signed can be listed and revoked",
     "ca_admin_operator": "administrators delete operators",
     "ca_admin_halt": "one row",
+    "hbac_rule": "administrators delete rules, and there are 10,000 at most",
     "idp_client": "administrators delete clients",
     "idp_scope": "administrators delete scopes",
     "idp_consent": "remembered until it is withdrawn or its client is deleted: one for each person and client",

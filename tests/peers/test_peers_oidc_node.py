@@ -207,6 +207,7 @@ def test_oauth4webapi_signs_its_requests_and_reads_signed_answers(provider: Prov
 
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+FILES = "HTTP/files.example.org@EXAMPLE.ORG"
 
 
 @both_databases
@@ -221,6 +222,7 @@ def test_openid_client_calls_a_service_that_exchanges_its_token(provider: Provid
         allow_token_exchange_actor=True,
         workload_type="backend",
     )
+    provider.allow(name="files", users=["ada"], clients=[service["client_id"]], scopes=["openid", "profile"], delegation_targets=[FILES])
 
     found = run(
         "openid-client", provider.register(**post), script="openid-client-exchange", resource="https://stock.example/", service=service
@@ -229,6 +231,7 @@ def test_openid_client_calls_a_service_that_exchanges_its_token(provider: Provid
     exchanged, said = found["exchanged"], found["introspected"]
     assert exchanged["issued_token_type"].endswith(":access_token")
     assert exchanged["scope"] == "profile"
+    assert found["acted"] == "openid profile", "what the access rule leaves"
     assert "refresh_token" not in exchanged
     assert said["act"] == {"sub": service["client_id"], "workload_type": "backend"}
     assert (said["sub"], said["client_id"], said["aud"]) == (found["sub"], service["client_id"], "https://stock.example/")

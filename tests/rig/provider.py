@@ -128,6 +128,11 @@ class Provider(Server):
         self._post("/api/auth/login", {"username": ADMINISTRATOR, "password": PASSWORD})
         self._post(f"/api/admin/scopes/{name}", {"description": description, "claims": []}, method="PUT")
 
+    def allow(self, **rule: Any) -> None:
+        """An access rule of the administrator's."""
+        self._post("/api/auth/login", {"username": ADMINISTRATOR, "password": PASSWORD})
+        self._post("/api/admin/hbac", rule)
+
     def _post(self, path: str, body: dict[str, Any], *, method: str = "POST") -> Any:
         body = {name: value for name, value in body.items() if value is not None}
         headers = {"Content-Type": "application/json"}

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from greatseal.api.clients import Client, ClientResolver
 from greatseal.api.directory import Directories, Directory, DirectoryUnavailable, Group, Tier, User
-from greatseal.api.identity import AccessDenied
-from greatseal.api.tokens import ClaimsProvider, GrantCheck, GrantQuestion
+from greatseal.api.tokens import ClaimsProvider
 from greatseal.api.workload import Selector, Workload
 from greatseal.host import Host
 
@@ -73,29 +72,6 @@ class IpaDirectory(Directory):
 
     def search(self, query: str) -> Sequence[Mapping[str, str]]:
         raise DirectoryUnavailable("the directory cannot be reached", cause=query)
-
-
-class Hbac(GrantCheck):
-    """A client that asks for a service is denied while there is no rule; a delegation needs a rule that lists its target."""
-
-    name = "hbac"
-    decides_targets = True
-
-    def __init__(self, targets: Mapping[str, frozenset[str]]) -> None:
-        self.targets = targets
-
-    async def check(self, question: GrantQuestion) -> frozenset[str]:
-        match question.phase:
-            case "client":
-                if question.client is not None and question.client.kerberos_hbac_service is not None and not self.targets:
-                    raise AccessDenied("no rule permits the service")
-            case "exchange":
-                allowed = self.targets.get(question.subject, frozenset())
-                if question.target_service is not None and question.target_service not in allowed:
-                    raise AccessDenied("no rule permits the target service")
-            case _:
-                pass
-        return question.scopes
 
 
 class Federation(ClientResolver):

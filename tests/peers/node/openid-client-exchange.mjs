@@ -23,11 +23,13 @@ const refused = async (as, more) => exchange(as, more).catch(({ status, error })
 const actor = { actor_token: own.access_token, actor_token_type: type('access_token') }
 const exchanged = await exchange(backend, { ...actor, audience: resource, scope: 'profile' })
 const introspected = await client.tokenIntrospection(backend, exchanged.access_token)
+const acted = await exchange(backend, { target_service: 'HTTP/files.example.org@EXAMPLE.ORG' })
 const identity = await exchange(backend, { requested_token_type: type('id_token') })
 
 done({
   exchanged,
   introspected,
+  acted: acted.scope,
   identity: { type: identity.issued_token_type, token_type: identity.token_type },
   sub: tokens.claims().sub,
   refused: {

@@ -2,5 +2,17 @@
 
 features = ("idp", "resolver", "users-file", "client-auth-jwt", "dpop", "resource-indicators")
 """What `[plugins] sets = ["idp"]` enables."""
-all_features = (*features, "ciba", "client-auth-mtls", "device-flow", "fapi", "jar", "jwt-bearer", "rar", "registration", "token-exchange")
+all_features = (
+    *features,
+    "ciba",
+    "client-auth-mtls",
+    "device-flow",
+    "fapi",
+    "hbac",
+    "jar",
+    "jwt-bearer",
+    "rar",
+    "registration",
+    "token-exchange",
+)
 """What `[plugins] sets = ["idp-all"]` enables."""
