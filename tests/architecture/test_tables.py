@@ -3,6 +3,7 @@
 import ast
 import importlib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ STAY = {
 }
 """Tables whose rows no job deletes, and why that is right."""
 LEAVE = {
-    "ciba_request": "greatseal_ciba.requests:_OLD",
-    "device_flow_request": "greatseal_device_flow.requests:_OLD",
+    "ciba_request": "greatseal_ciba.requests:REQUESTS.old",
+    "device_flow_request": "greatseal_device_flow.requests:REQUESTS.old",
     "core_strike": "greatseal.kernel.strikes:FORGET",
     "acme_order": "greatseal_acme.purge:_DROP_ORDER",
     "acme_authorization": "greatseal_acme.purge:_DROP_AUTHORIZATION",
@@ -99,7 +100,7 @@ DELETIONS = dict(deletions())
 
 def statement_of(name: str) -> Delete | Select[tuple[object, ...]]:
     module, _, attribute = name.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
+    found = attrgetter(attribute)(importlib.import_module(module))
     assert isinstance(found, Delete | Select)
     return found
 

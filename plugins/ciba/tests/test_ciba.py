@@ -17,7 +17,8 @@ from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import BadRequest, Conflict, NotFound, Problem, RateLimited
 from greatseal.api.store import Refuse
-from greatseal.api.tokens import InvalidGrant, UnauthorizedClient
+from greatseal.api.tokens import AuthorizationPending, InvalidGrant, UnauthorizedClient
+from greatseal.polling import Pace
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import FakeClients
@@ -174,7 +175,7 @@ class Flow:
         self.people = FakeDirectories(User(username="ann", realm="EXAMPLE", source="file"))
         self.requests = CibaRequests(self.host, self.authorizations, CibaTokens(), lambda: None)
         self.decisions = Decisions(self.authorizations, self.clients, self.requests)
-        self.grant = CibaGrant(self.host, self.requests, self.authorizations)
+        self.grant = CibaGrant(self.host, self.requests, self.authorizations, Pace(clock, 5))
 
     async def _told(self, event: Any) -> None:
         self.events.append(event.event_type)
@@ -224,16 +225,14 @@ class TestCibaGrant(GrantContract):
         return poll_of(await self.flow.approved())
 
 
-async def test_the_approval_between_preparation_and_transaction_is_found_by_the_next_poll(flow):
+async def test_of_polls_that_were_prepared_one_is_redeemed(flow):
     handle, shown = await flow.begun()
-    prepared = await flow.grant.prepare(poll_of(handle))
+    with pytest.raises(AuthorizationPending):
+        await flow.grant.prepare(poll_of(handle))
     await flow.requests.approve(shown.waiting, shown.proposal, ANN)
 
-    early = await flow.host.db.write(flow.grant.redeem, prepared)
-
-    assert early.problem.error == "authorization_pending"
-    flow.clock.advance(5)
     prepared = await flow.grant.prepare(poll_of(handle))
+
     assert (await flow.host.db.write(flow.grant.redeem, prepared)).subject == ANN.subject
     with pytest.raises(InvalidGrant):
         await flow.host.db.write(flow.grant.redeem, prepared)

@@ -16,18 +16,18 @@ from greatseal.api.identity import SessionView
 from greatseal.api.problems import Conflict, NotFound, Problem, RateLimited, Unavailable
 from greatseal.api.store import Refuse
 from greatseal.api.tokens import InvalidGrant
+from greatseal.polling import Pace
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.extensions import FakeAuthorizations
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.store import open_test_database
 from greatseal.testing.tokens import GrantContract
-from greatseal_device_flow import requests, user_codes
+from greatseal_device_flow import user_codes
 from greatseal_device_flow.decisions import Decisions
 from greatseal_device_flow.grant import GRANT_TYPE, DeviceCode
 from greatseal_device_flow.limits import WRONG_OF_ADDRESS, WRONG_OF_SESSION, DeviceLimits
 from greatseal_device_flow.owners import owner_of_user_code
-from greatseal_device_flow.pace import Pace
 from greatseal_device_flow.requests import DeviceRequests
 from greatseal_device_flow.settings import DeviceTokens
 from greatseal_device_flow.tables import SCHEMA
@@ -157,7 +157,7 @@ class TestDeviceCode(GrantContract):
 
 
 async def test_the_memory_of_polls_is_bounded(monkeypatch):
-    monkeypatch.setattr("greatseal_device_flow.pace.MOST", 2)
+    monkeypatch.setattr("greatseal.polling.MOST", 2)
     pace = Pace(FakeClock(), 5)
 
     assert [pace.poll(device) for device in (b"a", b"b", b"c", b"b", b"a", b"b")] == [None, None, None, 10, None, 15]
@@ -253,7 +253,7 @@ async def test_user_codes_belong_to_the_node_that_the_device_asked(flow, monkeyp
 
 
 async def test_what_is_forgotten_leaves_in_bites(flow, monkeypatch):
-    monkeypatch.setattr(requests, "BITE", 1)
+    monkeypatch.setattr("greatseal.polling.BITE", 1)
     codes = [(await flow.requests.begin(ASKED)).device_code for _ in range(3)]
 
     flow.clock.advance(2 * 3600)

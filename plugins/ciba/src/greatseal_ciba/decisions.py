@@ -10,7 +10,7 @@ from greatseal.api.clients import Clients
 from greatseal.api.http import Call
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import NotFound
-from greatseal_ciba.requests import CibaRequests, Waiting, decided
+from greatseal_ciba.requests import REQUESTS, CibaRequests, Waiting
 
 Decision = Literal["approve", "deny"]
 
@@ -73,5 +73,5 @@ class Decisions:
         if waiting is None:
             raise NotFound("no such request waits for you; it may have expired")
         if waiting.status != "pending":
-            raise decided()
+            raise REQUESTS.decided()
         return waiting

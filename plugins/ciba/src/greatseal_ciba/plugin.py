@@ -11,6 +11,7 @@ from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, LOGIN, PAGES, RESOLVER
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal.polling import Pace
 from greatseal_ciba.api import CibaApi
 from greatseal_ciba.decisions import Decisions
 from greatseal_ciba.endpoint import PATH, CibaEndpoint
@@ -72,7 +73,8 @@ class Plugin:
 
     @hookimpl
     def grants(self, host: Host) -> Sequence[Grant[Any]]:
-        return [CibaGrant(host, self.requests(host), host.service(AUTHORIZATIONS))]
+        pace = Pace(host.clock, host.settings(CibaTokens).ciba_interval)
+        return [CibaGrant(host, self.requests(host), host.service(AUTHORIZATIONS), pace)]
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:

@@ -1,38 +1,36 @@
-"""What clients ask of people: pending, then approved or denied by the person, then used by one poll; each step is one guarded UPDATE."""
+"""What clients ask of people: stored under a handle for the client and an id for the person, who decides about it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from hashlib import sha256
-from typing import Literal
 
 import msgspec
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
-from greatseal import faults
+from greatseal import faults, polling
 from greatseal.api.audit import AuditEvent
 from greatseal.api.authorization import Authorization, Authorizations, Proposal
 from greatseal.api.identity import SessionView
 from greatseal.api.moments import SECOND
-from greatseal.api.problems import Conflict, NotFound
-from greatseal.api.store import Refuse, Row, Tx, scan
+from greatseal.api.store import Row, Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
+from greatseal.polling import PolledTable, digest_of
 from greatseal_ciba.parameters import Wanted
 from greatseal_ciba.settings import CibaTokens
 from greatseal_ciba.tables import request as t
 
 KIND = "crq"
 """The kind of auth_req_ids."""
-Status = Literal["pending", "approved", "denied", "used"]
-KEPT = 600 * SECOND
-"""How long an expired request is remembered: its client learns that it is too old."""
-BITE = 500
-"""Rows that one transaction deletes."""
 SHOWN = 50
 """Requests that a person is shown at once, the latest."""
 
+REQUESTS = PolledTable(
+    t,
+    expired="this request has expired; begin again at the application",
+    answered="this request was answered before; to change that, begin again at the application",
+)
+
 _NEW = insert_new(t)
-_BY_DIGEST = select(t).where(t.c.digest == param("handle"))
 _BY_ID = select(t).where(t.c.id == param("key"), t.c.subject == param("person"), t.c.expires_at > param("moment"))
 _OF_PERSON = (
     select(t)
@@ -40,40 +38,23 @@ _OF_PERSON = (
     .order_by(t.c.created_at.desc())
     .limit(SHOWN)
 )
-_POLLED = update(t).where(t.c.digest == param("handle")).values(polled_at=param("moment"), poll_interval=param("pause"))
-_DECIDE = (
-    update(t)
-    .where(t.c.digest == param("handle"), t.c.status == "pending", t.c.expires_at > param("moment"))
-    .values(status=param("decision"), polled_at=None, due_at=param("due"))
-)
-_USE = update(t).where(t.c.digest == param("handle"), t.c.status == "approved", t.c.expires_at > param("moment")).values(status="used")
-_OLD = select(t.c.digest).where(t.c.expires_at <= param("before")).limit(BITE)
-_SWEEP = delete(t).where(t.c.digest.in_(_OLD))
+_OWES_PING = update(t).where(t.c.digest == param("handle")).values(due_at=param("due"))
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. Moments are microseconds, ``interval`` is seconds; ``pings`` says that the client is told of the decision."""
+class Waiting(polling.Waiting, frozen=True, kw_only=True):
+    """A row. Moments are microseconds; ``pings`` says that the client is told of the decision."""
 
     id: str
-    digest: bytes
-    client_id: str
     subject: str
-    asked: Authorization
+    encoded: str
     binding_message: str | None
-    status: Status
-    interval: int
-    polled_at: int | None
     pings: bool
     created_at: int
-    expires_at: int
 
-    def is_expired(self, now: int) -> bool:
-        """Whether it is too late for everybody."""
-        return self.expires_at <= now
-
-    def is_too_fast(self, now: int) -> bool:
-        """Whether a poll comes too soon after the one before it; the first never does, and the first after the decision neither."""
-        return self.polled_at is not None and 0 <= now - self.polled_at < self.interval * SECOND
+    @property
+    def asked(self) -> Authorization:
+        """What the client asked for. Polls do without."""
+        return msgspec.json.decode(self.encoded, type=Authorization)
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +91,10 @@ class CibaRequests:
         """The request of a handle, of whatever state and age."""
         return await self._host.db.read(find, digest_of(auth_req_id))
 
+    def use_up(self, tx: Tx, digest: bytes) -> bool:
+        """Take what was approved; False when another poll was first, or it is too late."""
+        return REQUESTS.use_up(tx, digest)
+
     async def of_person(self, subject: str) -> Sequence[Waiting]:
         """Those that wait for a person, the latest first."""
         return await self._host.db.read(_of_person, subject)
@@ -128,9 +113,7 @@ class CibaRequests:
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
-        before = self._host.clock.passed() - KEPT
-        while await self._host.db.write(_sweep, before) == BITE:
-            pass
+        await REQUESTS.sweep(self._host.db, self._host.clock)
 
     def _insert(self, tx: Tx, handle: str, asked: Authorization, wanted: Wanted, subject: str) -> None:
         id, sealed = self._host.handles.new_id(), None
@@ -146,8 +129,6 @@ class CibaRequests:
             asked=msgspec.json.encode(asked).decode(),
             binding_message=wanted.binding_message,
             status="pending",
-            poll_interval=self._settings.ciba_interval,
-            polled_at=None,
             notification=sealed,
             attempts=0,
             due_at=None,
@@ -169,42 +150,17 @@ class CibaRequests:
         self._decide(tx, waiting, "denied")
         tx.audit(AuditEvent(event_type="ciba_denied", service="idp", outcome="failure", sub=session.subject, client_id=waiting.client_id))
 
-    def _decide(self, tx: Tx, waiting: Waiting, decision: Status) -> None:
-        due = tx.now if waiting.pings else None
-        if tx.count(_DECIDE, handle=waiting.digest, decision=decision, moment=tx.now, due=due) == 1:
-            if waiting.pings:
-                tx.after_commit(self._decided)
-            return
-        now = find(tx, waiting.digest)
-        if now is None or now.is_expired(tx.now):
-            raise Refuse(NotFound("this request has expired; begin again at the application"))
-        raise Refuse(decided())
-
-
-def digest_of(auth_req_id: str) -> bytes:
-    """What is stored of a handle."""
-    return sha256(auth_req_id.encode()).digest()
+    def _decide(self, tx: Tx, waiting: Waiting, decision: polling.Status) -> None:
+        REQUESTS.decide(tx, waiting.digest, decision)
+        if waiting.pings:
+            tx.run(_OWES_PING, handle=waiting.digest, due=tx.now)
+            tx.after_commit(self._decided)
 
 
 def find(tx: Tx, digest: bytes) -> Waiting | None:
     """The request of that digest."""
-    row = tx.one(_BY_DIGEST, handle=digest)
+    row = REQUESTS.find(tx, digest)
     return None if row is None else _waiting(row)
-
-
-def note_poll(tx: Tx, waiting: Waiting, *, slower: int = 0) -> None:
-    """Remember that the client polled, and by how many seconds it is to be slower from now on."""
-    tx.run(_POLLED, handle=waiting.digest, moment=tx.now, pause=waiting.interval + slower)
-
-
-def use_up(tx: Tx, waiting: Waiting) -> bool:
-    """Take what was approved; False when another poll was first, or it is too late."""
-    return tx.count(_USE, handle=waiting.digest, moment=tx.now) == 1
-
-
-def decided() -> Conflict:
-    """Somebody was faster."""
-    return Conflict("this request was answered before; to change that, begin again at the application")
 
 
 def _of_person(tx: Tx, subject: str) -> list[Waiting]:
@@ -216,22 +172,15 @@ def _to_person(tx: Tx, id: str, subject: str) -> Waiting | None:
     return None if row is None else _waiting(row)
 
 
-@scan
-def _sweep(tx: Tx, before: int) -> int:
-    return tx.count(_SWEEP, before=before)
-
-
 def _waiting(row: Row) -> Waiting:
     return Waiting(
         id=row.id,
         digest=bytes(row.digest),
         client_id=row.client_id,
         subject=row.subject,
-        asked=msgspec.json.decode(row.asked, type=Authorization),
+        encoded=row.asked,
         binding_message=row.binding_message,
         status=row.status,
-        interval=row.poll_interval,
-        polled_at=row.polled_at,
         pings=row.notification is not None,
         created_at=row.created_at,
         expires_at=row.expires_at,

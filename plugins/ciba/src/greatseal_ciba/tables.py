@@ -18,8 +18,6 @@ request = table(
     Column("asked", Document, nullable=False),
     Column("binding_message", Text),
     Column("status", Text, nullable=False),  # pending, approved, denied, used
-    Column("poll_interval", Serial, nullable=False),  # seconds
-    Column("polled_at", Moment),
     Column("notification", Sealed),  # of a ping that is owed: auth_req_id and client_notification_token
     Column("attempts", Serial, nullable=False),
     Column("due_at", Moment, index=True),  # of the next attempt at the ping, once the person has decided

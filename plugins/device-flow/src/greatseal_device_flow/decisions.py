@@ -8,9 +8,8 @@ from greatseal.api.authorization import Authorizations, Proposal
 from greatseal.api.http import Call
 from greatseal.api.identity import SessionView
 from greatseal.api.problems import NotFound
-from greatseal_device_flow import user_codes
 from greatseal_device_flow.limits import DeviceLimits
-from greatseal_device_flow.requests import DeviceRequests, Waiting, decided
+from greatseal_device_flow.requests import REQUESTS, DeviceRequests, Waiting
 
 Decision = Literal["approve", "deny"]
 
@@ -52,11 +51,10 @@ class Decisions:
 
     async def _find(self, call: Call, session: SessionView, typed: str) -> tuple[str, Waiting]:
         await self._limits.attempt(session.id, call.remote)
-        user_code = user_codes.read(typed)
-        waiting = await self._requests.typed(user_code) if user_code is not None else None
-        if user_code is None or waiting is None:
+        found = await self._requests.typed(typed)
+        if found is None:
             raise NotFound("no device waits with this code; compare it with what the device shows, or begin again there")
         self._limits.right(session.id, call.remote)
-        if waiting.status != "pending":
-            raise decided()
-        return user_code, waiting
+        if found[1].status != "pending":
+            raise REQUESTS.decided()
+        return found

@@ -9,13 +9,13 @@ from greatseal.api.http import Discovery, Route
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, LOGIN, PAGES
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
+from greatseal.polling import Pace
 from greatseal_device_flow.api import DeviceApi
 from greatseal_device_flow.decisions import Decisions
 from greatseal_device_flow.endpoint import PATH, DeviceEndpoint
 from greatseal_device_flow.grant import DeviceCode
 from greatseal_device_flow.limits import DeviceLimits
 from greatseal_device_flow.owners import owner_of_user_code
-from greatseal_device_flow.pace import Pace
 from greatseal_device_flow.page import DevicePage
 from greatseal_device_flow.requests import DeviceRequests
 from greatseal_device_flow.settings import AttemptLimit, DeviceTokens

@@ -1,66 +1,49 @@
-"""What devices ask for: pending, then approved or denied by a person, then used by one poll; each step is one guarded UPDATE."""
+"""What devices ask for: stored under two codes, found by either, decided about by a person."""
 
 from functools import partial
-from hashlib import sha256
-from typing import Literal
 
 import msgspec
-from sqlalchemy import delete, select, update
+from sqlalchemy import select
 
-from greatseal import faults
+from greatseal import faults, polling
 from greatseal.api.audit import AuditEvent
 from greatseal.api.authorization import Authorization, Authorizations, Proposal
 from greatseal.api.identity import SessionView
 from greatseal.api.moments import SECOND
-from greatseal.api.problems import Conflict, NotFound, Unavailable
-from greatseal.api.store import Refuse, Row, Tx, scan
+from greatseal.api.problems import Unavailable
+from greatseal.api.store import Row, Tx
 from greatseal.db.tables import insert_new, param
 from greatseal.host import Host
+from greatseal.polling import PolledTable, digest_of
 from greatseal_device_flow import user_codes
 from greatseal_device_flow.settings import DeviceTokens
 from greatseal_device_flow.tables import request as t
 
 KIND = "dc"
 """The kind of device codes."""
-Status = Literal["pending", "approved", "denied", "used"]
-KEPT = 600 * SECOND
-"""How long an expired request is remembered: its device learns that it is too old."""
-BITE = 500
-"""Rows that one transaction deletes."""
 TRIES = 200
 """User codes that are tried: one of this node that nobody else has is among a few."""
 
-_NEW = insert_new(t)
-_BY_DIGEST = select(t).where(t.c.digest == param("device"))
-_BY_USER_CODE = select(t).where(t.c.user_digest == param("code"), t.c.expires_at > param("moment"))
-_DECIDE = (
-    update(t)
-    .where(t.c.digest == param("device"), t.c.status == "pending", t.c.expires_at > param("moment"))
-    .values(status=param("decision"))
+REQUESTS = PolledTable(
+    t,
+    expired="this code has expired; begin again at the device",
+    answered="this device was answered before; to change that, begin again at the device",
 )
-_USE = update(t).where(t.c.digest == param("device"), t.c.status == "approved", t.c.expires_at > param("moment")).values(status="used")
-_OLD = select(t.c.digest).where(t.c.expires_at <= param("before")).limit(BITE)
-_SWEEP = delete(t).where(t.c.digest.in_(_OLD))
+
+_NEW = insert_new(t)
+_BY_USER_CODE = select(t).where(t.c.user_digest == param("code"), t.c.expires_at > param("moment"))
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class Waiting(polling.Waiting, frozen=True, kw_only=True):
     """A row. Moments are microseconds."""
 
-    digest: bytes
-    client_id: str
     encoded: str
-    status: Status
     created_at: int
-    expires_at: int
 
     @property
     def asked(self) -> Authorization:
         """What the device asked for. Polls do without."""
         return msgspec.json.decode(self.encoded, type=Authorization)
-
-    def is_expired(self, now: int) -> bool:
-        """Whether it is too late for everybody."""
-        return self.expires_at <= now
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,9 +84,17 @@ class DeviceRequests:
         """The request of a device code, of whatever state and age."""
         return await self._host.db.read(find, digest_of(device_code))
 
-    async def typed(self, user_code: str) -> Waiting | None:
-        """The request of a user code as it is shown; None when it is unknown or expired."""
-        return await self._host.db.read(_typed, user_codes.digest_of(user_code))
+    async def typed(self, text: str) -> tuple[str, Waiting] | None:
+        """What a person typed, as the device shows it, and its request; None when it is no code, or unknown or expired."""
+        user_code = user_codes.read(text)
+        if user_code is None:
+            return None
+        waiting = await self._host.db.read(_typed, user_codes.digest_of(user_code))
+        return None if waiting is None else (user_code, waiting)
+
+    def use_up(self, tx: Tx, digest: bytes) -> bool:
+        """Take what was approved; False when another poll was first, or it is too late."""
+        return REQUESTS.use_up(tx, digest)
 
     async def approve(self, waiting: Waiting, proposal: Proposal, session: SessionView) -> None:
         """Allow what was proposed. Raises Conflict when it was decided before, NotFound when it has expired, LoginRequired."""
@@ -115,9 +106,7 @@ class DeviceRequests:
 
     async def sweep(self) -> None:
         """Delete what nobody will ask for again."""
-        before = self._host.clock.passed() - KEPT
-        while await self._host.db.write(_sweep, before) == BITE:
-            pass
+        await REQUESTS.sweep(self._host.db, self._host.clock)
 
     def _insert(self, tx: Tx, digest: bytes, user_digest: bytes, asked: Authorization) -> bool:
         inserted = tx.count(
@@ -133,56 +122,27 @@ class DeviceRequests:
         return inserted == 1
 
     def _approve(self, tx: Tx, waiting: Waiting, proposal: Proposal, session: SessionView) -> None:
-        _decide(tx, waiting, "approved")
+        REQUESTS.decide(tx, waiting.digest, "approved")
         self._authorizations.allow(tx, proposal, session, origin=waiting.digest, until=waiting.expires_at)
         scopes = " ".join(proposal.authorization.scopes)
         tx.audit(AuditEvent(event_type="device_approved", service="idp", sub=session.subject, client_id=waiting.client_id, detail=scopes))
         tx.after_commit(partial(faults.point, "device.approved"))
 
 
-def digest_of(device_code: str) -> bytes:
-    """What is stored of a device code."""
-    return sha256(device_code.encode()).digest()
-
-
 def find(tx: Tx, digest: bytes) -> Waiting | None:
     """The request of that digest."""
-    row = tx.one(_BY_DIGEST, device=digest)
+    row = REQUESTS.find(tx, digest)
     return None if row is None else _waiting(row)
 
 
-def use_up(tx: Tx, digest: bytes) -> bool:
-    """Take what was approved; False when another poll was first, or it is too late."""
-    return tx.count(_USE, device=digest, moment=tx.now) == 1
-
-
-def _decide(tx: Tx, waiting: Waiting, decision: Status) -> None:
-    if tx.count(_DECIDE, device=waiting.digest, decision=decision, moment=tx.now) == 1:
-        return
-    now = find(tx, waiting.digest)
-    if now is None or now.is_expired(tx.now):
-        raise Refuse(NotFound("this code has expired; begin again at the device"))
-    raise Refuse(decided())
-
-
-def decided() -> Conflict:
-    """Somebody was faster."""
-    return Conflict("this device was answered before; to change that, begin again at the device")
-
-
 def _deny(tx: Tx, waiting: Waiting, session: SessionView) -> None:
-    _decide(tx, waiting, "denied")
+    REQUESTS.decide(tx, waiting.digest, "denied")
     tx.audit(AuditEvent(event_type="device_denied", service="idp", outcome="failure", sub=session.subject, client_id=waiting.client_id))
 
 
 def _typed(tx: Tx, user_digest: bytes) -> Waiting | None:
     row = tx.one(_BY_USER_CODE, code=user_digest, moment=tx.now)
     return None if row is None else _waiting(row)
-
-
-@scan
-def _sweep(tx: Tx, before: int) -> int:
-    return tx.count(_SWEEP, before=before)
 
 
 def _waiting(row: Row) -> Waiting:

@@ -19,8 +19,6 @@ def upgrade() -> None:
         sa.Column("asked", Document, nullable=False),
         sa.Column("binding_message", Text),
         sa.Column("status", Text, nullable=False),
-        sa.Column("poll_interval", Serial, nullable=False),
-        sa.Column("polled_at", Moment),
         sa.Column("notification", Sealed),
         sa.Column("attempts", Serial, nullable=False),
         sa.Column("due_at", Moment),
