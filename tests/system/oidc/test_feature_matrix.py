@@ -3,6 +3,7 @@
 import json
 from itertools import combinations
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -59,7 +60,7 @@ SHOWN: dict[str, frozenset[str]] = {
             *(f"response_modes_supported={mode}" for mode in ("jwt", "query.jwt", "fragment.jwt", "form_post.jwt")),
             *(
                 f"{what}_encryption_{member}_values_supported"
-                for what in ("authorization", "introspection", "id_token", "userinfo")
+                for what in ("authorization", "introspection", "id_token", "userinfo", "request_object")
                 for member in ("alg", "enc")
             ),
         }
@@ -142,7 +143,8 @@ class Flow:
         if "jar" not in self.on:
             return whole
         now = self.desk.clock.now() // 1_000_000
-        claims: dict[str, Any] = {**whole, "iss": whole["client_id"], "aud": self.desk.url, "nbf": now, "exp": now + 300, "jti": str(now)}
+        claims: dict[str, Any] = {**whole, "iss": whole["client_id"], "aud": self.desk.url, "iat": now, "nbf": now, "exp": now + 300}
+        claims["jti"] = token_urlsafe()
         if "authorization_details" in claims:
             claims["authorization_details"] = [DETAIL]
         header = {"alg": "ES256", "typ": "oauth-authz-req+jwt"}
@@ -290,7 +292,8 @@ async def test_discovery_lists_what_is_on_and_nothing_else(opened: Any) -> None:
     for on in [*((feature,) for feature in SHOWN), tuple(SHOWN)]:
         async with opened(*on) as desk:
             found = added(plain, await discovered(desk))
-        assert found == frozenset().union(*(SHOWN[feature] for feature in on)), on
+        both = {"backchannel_authentication_request_signing_alg_values_supported"} if {"ciba", "jar"} <= set(on) else set()
+        assert found == frozenset(both).union(*(SHOWN[feature] for feature in on)), on
 
 
 async def test_without_them_their_requests_are_answered_as_if_they_did_not_exist(opened: Any) -> None:
