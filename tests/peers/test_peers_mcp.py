@@ -47,7 +47,7 @@ def provider(tmp_path: Path, web: Documents, resource: str) -> Iterator[Provider
     provider.open_registration(client_id_documents=True, allow_private_client_id_hosts=True, resources=[resource], scopes=scopes)
     with provider.configuration.open("a") as file:
         file.write('\n[resolver]\nhosts = { "client.example" = ["127.0.0.1"] }\n')
-    with provider.running():
+    with provider.forked():
         provider.define_scope(SCOPE, "Use the tools of the greeter")
         yield provider
 
