@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from architecture.typing.unplanned import DeviceAttest01, Statement
+from architecture.typing.unplanned import DeviceAttest01, Statement, TwoFactors
 
 from greatseal.api.acme import VALID, Identifier
 from greatseal.api.problems import IncorrectResponse
 from greatseal.api.services import CLIENTS
+from greatseal.api.tokens import GrantQuestion
 from greatseal.testing.desk import bearer
 from greatseal.testing.distributions import install
+from greatseal.testing.subjects import GrantCheckContract
 from greatseal.testing.validators import attempt_for
 
 PLUGIN = """
@@ -81,3 +83,21 @@ async def test_a_statement_is_of_one_device_and_key():
     assert await validator("SN-1").validate(attempt) is VALID
     with pytest.raises(IncorrectResponse):
         await validator("SN-2").validate(attempt)
+
+
+def question(*scopes: str, amr: tuple[str, ...]) -> GrantQuestion:
+    return GrantQuestion(phase="token", subject="alice@LOCALHOST", client=None, scopes=frozenset(scopes), remote="192.0.2.1", amr=amr)
+
+
+class TestTwoFactors(GrantCheckContract):
+    allowed = question("openid", "payments", amr=("pwd", "otp", "mfa"))
+    denied = question("payments", amr=("pwd",))
+
+    def check(self) -> TwoFactors:
+        return TwoFactors(frozenset({"payments"}))
+
+
+async def test_one_factor_leaves_the_scopes_that_are_not_guarded():
+    left = await TwoFactors(frozenset({"payments"})).check(question("openid", "payments", amr=("pwd",)))
+
+    assert left == {"openid"}

@@ -1,4 +1,4 @@
-"""What nobody plans: a SAML service provider, SCIM, attested devices, users of Entra without LDAP, staples of OCSP for a proxy.
+"""What nobody plans: SAML, SCIM, scopes for two factors alone, attested devices, users of Entra without LDAP, staples of OCSP for a proxy.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -20,10 +20,11 @@ from greatseal.api.acme import VALID, Attempt, Challenge, ChallengeValidator, Ve
 from greatseal.api.declarations import Job, ScopeDefinition, Secret
 from greatseal.api.directory import AccountState, Directories, Directory, DirectoryUnavailable, Group, Tier, User
 from greatseal.api.http import Bearer, Call, Handler, Parameters, Reply, Route
-from greatseal.api.identity import Authenticated, LoggedIn, Login, Upstream
+from greatseal.api.identity import AccessDenied, Authenticated, LoggedIn, Login, Upstream
 from greatseal.api.problems import BadRequest, Forbidden, IncorrectResponse, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
 from greatseal.api.store import Tx
+from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal.net import NameResolver, fetch
@@ -111,6 +112,26 @@ def resource(user: User) -> dict[str, Any]:
         "userName": user.username,
         "displayName": user.display_name,
     }
+
+
+# ---- Scopes that want two factors
+
+
+class TwoFactors(GrantCheck):
+    """Some scopes are for people who signed in with two factors; a program that asks for nothing else is refused."""
+
+    name = "two-factors"
+
+    def __init__(self, guarded: frozenset[str]) -> None:
+        self._guarded = guarded
+
+    async def check(self, question: GrantQuestion) -> frozenset[str]:
+        if question.phase == "login" or "mfa" in question.amr:
+            return question.scopes
+        left = question.scopes - self._guarded
+        if not left and question.scopes:
+            raise AccessDenied("these scopes are for a sign-in with two factors")
+        return left
 
 
 # ---- Attested devices (draft-acme-device-attest); their type of identifier is one of identifier_types.py's kind
