@@ -8,72 +8,35 @@ package main
 
 import (
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"fmt"
-	"log"
 	"log/slog"
 	"os"
 	"time"
 
-	"github.com/go-acme/lego/v5/acme"
 	"github.com/go-acme/lego/v5/acme/api"
 	"github.com/go-acme/lego/v5/certcrypto"
 	"github.com/go-acme/lego/v5/certificate"
 	"github.com/go-acme/lego/v5/challenge/http01"
-	"github.com/go-acme/lego/v5/lego"
 	legolog "github.com/go-acme/lego/v5/log"
-	"github.com/go-acme/lego/v5/registration"
+
+	"greatseal.example/peers/internal/legos"
 )
-
-type user struct {
-	key     crypto.Signer
-	account *acme.ExtendedAccount
-}
-
-func (u *user) GetEmail() string                       { return "someone@example.test" }
-func (u *user) GetRegistration() *acme.ExtendedAccount { return u.account }
-func (u *user) GetPrivateKey() crypto.Signer           { return u.key }
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		log.Fatal(err)
-	}
-	return value
-}
-
-func keyOf(path string) crypto.Signer {
-	der, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-		der, err = must(x509.MarshalECPrivateKey(key)), nil
-		must(0, os.WriteFile(path, der, 0o600))
-	}
-	return must(x509.ParseECPrivateKey(must(der, err)))
-}
 
 func main() {
 	directory, key, port, chain, name := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
 	ctx := context.Background()
 	legolog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	me := &user{key: keyOf(key)}
-	config := lego.NewConfig(me)
-	config.CADirURL = directory
-	me.account = must(must(lego.NewClient(config)).Registration.Register(ctx, registration.RegisterOptions{TermsOfServiceAgreed: true}))
-	client := must(lego.NewClient(config))
-	must(0, client.Challenge.SetHTTP01Provider(http01.NewProviderServer("127.0.0.1", port)))
+	client, _ := legos.Register(ctx, directory, key)
+	legos.Must(0, client.Challenge.SetHTTP01Provider(http01.NewProviderServer("127.0.0.1", port)))
 	request := certificate.ObtainRequest{Domains: []string{name}, Bundle: true, KeyType: certcrypto.EC256}
 	if old, err := os.ReadFile(chain); err == nil {
-		leaf := must(certcrypto.ParsePEMBundle(old))[0]
-		info := must(client.Certificate.GetRenewalInfo(ctx, leaf))
+		leaf := legos.Must(certcrypto.ParsePEMBundle(old))[0]
+		info := legos.Must(client.Certificate.GetRenewalInfo(ctx, leaf))
 		fmt.Println(info.SuggestedWindow.Start.UTC().Format(time.RFC3339), info.SuggestedWindow.End.UTC().Format(time.RFC3339))
 		if info.ShouldRenewAt(time.Now(), 0) == nil {
 			return
 		}
-		request.ReplacesCertID = must(api.MakeARICertID(leaf))
+		request.ReplacesCertID = legos.Must(api.MakeARICertID(leaf))
 	}
-	must(0, os.WriteFile(chain, must(client.Certificate.Obtain(ctx, request)).Certificate, 0o600))
+	legos.Must(0, os.WriteFile(chain, legos.Must(client.Certificate.Obtain(ctx, request)).Certificate, 0o600))
 }
