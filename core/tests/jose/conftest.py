@@ -8,6 +8,8 @@ MAKERS = {
     "ES384": lambda: ec.generate_private_key(ec.SECP384R1()),
     "ES512": lambda: ec.generate_private_key(ec.SECP521R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate,
+    "Ed25519": ed25519.Ed25519PrivateKey.generate,
+    "Ed448": ed448.Ed448PrivateKey.generate,
     "EdDSA-Ed448": ed448.Ed448PrivateKey.generate,
     "RSA": lambda: rsa.generate_private_key(65537, 2048),
     "ML-DSA-44": mldsa.MLDSA44PrivateKey.generate,

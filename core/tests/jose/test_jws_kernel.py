@@ -104,6 +104,13 @@ def test_joserfc_and_we_verify_each_other(private_key, payload, alg):
     assert ours.payload == payload
 
 
+def test_a_key_on_one_curve_is_for_no_signature_by_the_name_of_the_other(private_key):
+    """RFC 9864 s2.2."""
+    for alg, other in (("Ed25519", "Ed448"), ("Ed448", "Ed25519")):
+        with pytest.raises(KeyMismatch):
+            verify(alg, private_key(other).public_key(), b"x", ALGORITHMS[other].sign(private_key(other), b"x"))
+
+
 def test_ed448_is_eddsa_too(private_key):
     key = private_key("EdDSA-Ed448")
 
@@ -144,7 +151,7 @@ def test_the_signature_of_another_message_or_key_is_refused(private_key, alg):
 def test_an_algorithm_takes_only_its_own_keys(private_key, alg):
     for other in ("ES256", "ES384", "ES512", "EdDSA", "RS256", "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"):
         key = private_key(other).public_key()
-        if other == alg or {other[:2], alg[:2]} <= {"RS", "PS"}:
+        if other == alg or {other[:2], alg[:2]} <= {"RS", "PS"} or {other, alg} == {"EdDSA", "Ed25519"}:
             assert fits(alg, key)
             continue
         with pytest.raises(KeyMismatch):

@@ -121,7 +121,11 @@ def test_a_key_knows_its_signatures(member, by, alg, made):
         (("Ed448",), "EdDSA", ED448, True),
         (("Ed448",), "EdDSA", ED25519, False),
         (("EdDSA",), "EdDSA", ED448, True),
-        (("Ed25519", "Ed448"), "RS256", RSA, False),
+        (("EdDSA",), "Ed25519", ED25519, True),
+        (("EdDSA",), "Ed448", ED448, True),
+        (("Ed448",), "Ed25519", ED25519, False),
+        (("ES256",), "Ed25519", ED25519, False),
+        (("Ed25519", "Ed448", "EdDSA"), "RS256", RSA, False),
     ],
 )
 def test_a_list_of_algorithms_allows_what_it_names(names, alg, key, allowed):
@@ -134,6 +138,14 @@ def test_a_key_that_is_for_one_algorithm_fits_no_other():
 
     assert [one.fits(alg) for alg in ("PS256", "RS256", "ES256")] == [True, False, False]
     assert [any_.fits(alg) for alg in ("PS256", "RS256", "ES256")] == [True, True, False]
+
+
+@pytest.mark.parametrize("alg", ["EdDSA", "Ed25519"])
+def test_a_key_on_a_curve_fits_both_names_of_its_algorithm(alg):
+    """RFC 9864 s2.2: libraries write the new name into the set and the old one into the header, and the other way round."""
+    (one,) = read_key_set({"keys": [jwk_of(ED25519.public_key()) | {"alg": alg}]})
+
+    assert [one.fits(name) for name in ("EdDSA", "Ed25519", "Ed448")] == [True, True, False]
 
 
 def test_a_key_of_another_type_made_no_signature():

@@ -178,6 +178,7 @@ async def test_the_example_of_the_rfc_proves_the_key_of_the_rfc(binding, host):
         ("ES256", KEY),
         ("ES384", ec.generate_private_key(ec.SECP384R1())),
         ("EdDSA", ed25519.Ed25519PrivateKey.generate()),
+        ("Ed25519", ed25519.Ed25519PrivateKey.generate()),
         ("PS256", RSA := rsa.generate_private_key(65537, 2048)),
         ("RS256", RSA),
     ],

@@ -123,6 +123,19 @@ async def test_the_plugin_that_brings_a_member_switches_it_on_and_no_other(open_
     assert {answer.status for answer in others} == {400}
 
 
+async def test_a_member_may_be_a_list_or_a_table(open_idp, parts):
+    """msgspec makes such a default anew for each client."""
+    members = [("lists", list[str], []), ("table", dict[str, str], msgspec.field(default_factory=lambda: {"a": "b"}))]
+    desk = await open_idp(parts(Feature("", msgspec.defstruct("Fields", members, frozen=True, kw_only=True))), rbac=ADMINS)
+
+    made = await post(desk, APP)
+    changed = await put(desk, made.json["client_id"], {"lists": ["x"], "table": {}})
+    back = await put(desk, made.json["client_id"], {"lists": [], "table": {"a": "b"}})
+
+    assert [(one.json["lists"], one.json["table"]) for one in (made, changed, back)] == [([], {"a": "b"}), (["x"], {}), ([], {"a": "b"})]
+    assert (await desk.provider.clients.get(made.json["client_id"])).more.keys().isdisjoint({"lists", "table"})
+
+
 @pytest.mark.parametrize("field", PROMISED)
 async def test_a_promise_of_bound_tokens_is_brought_by_the_binding_that_keeps_it_alone(open_idp, parts, field):
     for component in (Feature(field), Word("other", bringing(field, True).fields)):

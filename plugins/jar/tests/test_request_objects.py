@@ -271,7 +271,7 @@ async def test_a_strict_client_sends_fresh_and_typed_objects_alone(objects, body
         await opened(objects, signed(body, **header), strict)
 
 
-@pytest.mark.parametrize("at", ["authorize", "par", "device", "backchannel"])
+@pytest.mark.parametrize("at", ["authorize", "par", "backchannel"])
 async def test_a_client_that_must_sign_is_refused_without(objects, at):
     must = client(require_signed_request_object=True)
 
@@ -280,6 +280,7 @@ async def test_a_client_that_must_sign_is_refused_without(objects, at):
     assert await objects.ask(ask(signed(), must, at)) is None
     assert await objects.ask(ask(None, client(), at)) is None
     assert await objects.ask(ask(None, must, "token")) is None
+    assert await objects.ask(ask(None, must, "device")) is None
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ KEYS: Mapping[str, Any] = {
     "ES256": ec.generate_private_key(ec.SECP256R1()),
     "PS256": rsa.generate_private_key(65537, 2048),
     "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+    "Ed25519": ed25519.Ed25519PrivateKey.generate(),
 }
 JWKS = {"keys": [{**jwk_of(key.public_key()), "kid": alg} for alg, key in KEYS.items()]}
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -52,7 +53,7 @@ VARIANTS = (
     Variant("fapi2", "private_key_jwt", "mtls", "EdDSA"),
     Variant("fapi2", "tls_client_auth", "mtls"),
     Variant("fapi2", "self_signed_tls_client_auth", "dpop"),
-    Variant("fapi2_message_signing", "private_key_jwt", "dpop"),
+    Variant("fapi2_message_signing", "private_key_jwt", "dpop", "Ed25519"),
     Variant("fapi2_message_signing", "tls_client_auth", "mtls", "PS256"),
 )
 

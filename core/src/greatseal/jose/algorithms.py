@@ -109,10 +109,14 @@ class Ecdsa(Algorithm):
 
 
 class Eddsa(Algorithm):
-    """EdDSA with Ed25519 or Ed448 (RFC 8037 s3.1)."""
+    """EdDSA with keys of ``curves``: both of RFC 8037 s3.1, or the one that RFC 9864 s2.2 names."""
+
+    def __init__(self, name: str, *curves: type[PublicKey]) -> None:
+        super().__init__(name)
+        self.curves = curves
 
     def fits(self, key: PublicKey) -> bool:
-        return isinstance(key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey)
+        return isinstance(key, self.curves)
 
     def check(self, key: ed25519.Ed25519PublicKey | ed448.Ed448PublicKey, message: bytes, signature: bytes) -> None:
         key.verify(signature, message)
@@ -138,6 +142,7 @@ class MlDsa(Algorithm):
         return key.sign(message)
 
 
+CURVES: Mapping[str, type[PublicKey]] = MappingProxyType({"Ed25519": ed25519.Ed25519PublicKey, "Ed448": ed448.Ed448PublicKey})
 _SHA2 = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
@@ -147,7 +152,8 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             Ecdsa("ES256", ec.SECP256R1, 32, _SHA2["256"]),
             Ecdsa("ES384", ec.SECP384R1, 48, _SHA2["384"]),
             Ecdsa("ES512", ec.SECP521R1, 66, _SHA2["512"]),
-            Eddsa("EdDSA"),
+            Eddsa("EdDSA", *CURVES.values()),
+            *(Eddsa(curve, key) for curve, key in CURVES.items()),
             *(RsaPkcs1(f"RS{bits}", digest) for bits, digest in _SHA2.items()),
             *(RsaPss(f"PS{bits}", digest) for bits, digest in _SHA2.items()),
             MlDsa("ML-DSA-44", mldsa.MLDSA44PublicKey),
@@ -157,8 +163,6 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     }
 )
 """Every ``alg`` that is accepted, by name, in the order in which it is offered."""
-CURVES = ("Ed25519", "Ed448")
-"""What :func:`is_allowed` knows besides (RFC 9864 s2.2)."""
 
 
 def fits(alg: str, key: PublicKey) -> bool:
@@ -170,11 +174,12 @@ def fits(alg: str, key: PublicKey) -> bool:
 def is_allowed(alg: str, key: PublicKey, names: Collection[str] | None) -> bool:
     """Whether ``names`` allow a signature by ``alg`` with ``key``; None allows everything.
 
-    ``Ed25519`` and ``Ed448`` (RFC 9864 s2.2) stand for EdDSA on that curve alone.
+    ``Ed25519`` and ``Ed448`` (RFC 9864 s2.2) and EdDSA on that curve are one algorithm by two names; a key has its curve.
     """
     if names is None or alg in names:
         return True
-    return alg == "EdDSA" and ("Ed25519" if isinstance(key, ed25519.Ed25519PublicKey) else "Ed448") in names
+    curve = next((name for name in CURVES if fits(name, key)), None)
+    return alg in {"EdDSA", curve} and ("EdDSA" in names or curve in names)
 
 
 def verify(alg: str, key: PublicKey, signing_input: bytes, signature: bytes) -> None:

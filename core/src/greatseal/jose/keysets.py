@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from greatseal.jose.algorithms import is_allowed
 from greatseal.jose.compact import BadJws, Jws, PublicKey, b64url_encode, fits
 from greatseal.jose.jwk import public_key, public_members
 
@@ -23,7 +24,7 @@ class VerificationKey(msgspec.Struct, frozen=True):
 
     def fits(self, alg: str) -> bool:
         """Whether the key may make signatures by ``alg``."""
-        return self.alg in {None, alg} and fits(alg, self.key)
+        return fits(alg, self.key) and is_allowed(alg, self.key, None if self.alg is None else (self.alg,))
 
     def signed(self, jws: Jws) -> bool:
         """Whether this key made the signature."""

@@ -11,6 +11,8 @@ from greatseal.jose.keysets import read_key_set
 
 ALGORITHMS = ("PS256", "ES256", "Ed25519")
 """Security Profile s5.4.1: EdDSA with Ed25519 alone."""
+OFFERED = (*ALGORITHMS, "EdDSA")
+"""``alg`` of what a client signs."""
 METHODS = ("private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth")
 """Security Profile s5.3.2.1: nothing that a client and this service both know."""
 SIGNING = "fapi2_message_signing"
@@ -79,10 +81,9 @@ def check(client: Client, profile: Profile) -> None:
 
 
 def _check_algorithms(client: Client, profile: Profile) -> None:
-    offered = ("PS256", "ES256", "EdDSA")
     for name in CHOSEN_BY_CLIENT:
-        if client.more.get(name, ALG) not in offered:
-            raise _refused(name, profile, f"one of {', '.join(offered)}", "s5.4.1")
+        if client.more.get(name, ALG) not in OFFERED:
+            raise _refused(name, profile, f"one of {', '.join(OFFERED)}", "s5.4.1")
     for name in SIGNED_HERE + SIGNED_WHERE_ASKED:
         if client.more.get(name, ALG) != ALG:
             raise _refused(name, profile, f"{ALG}; leave it out", "s5.4.1")
@@ -101,7 +102,7 @@ def _check_keys(client: Client, profile: Profile) -> None:
         keys = read_key_set(client.jwks)
     except ValueError as error:
         raise InvalidClientMetadata(f"jwks: {error}") from None
-    if not any(is_allowed(alg, one.key, ALGORITHMS) for one in keys for alg in ("PS256", "ES256", "EdDSA") if one.fits(alg)):
+    if not any(is_allowed(alg, one.key, ALGORITHMS) for one in keys for alg in OFFERED if one.fits(alg)):
         raise _refused("jwks", profile, "a key for PS256 (RSA of 2048 bits or more), ES256 (P-256) or EdDSA (Ed25519)", "s5.4")
 
 

@@ -25,6 +25,8 @@ LEEWAY = 60
 LONGEST = 3600
 """Seconds that an object of a strict client may live, and be old (FAPI 2.0 Message Signing s5.3.1)."""
 
+WHERE_OBJECTS_ARE = frozenset({"authorize", "par", "backchannel"})
+"""A device has no browser that could change what it asks for, and RFC 8628 s3.1 has no ``request``."""
 JWE_DOTS = 4
 BACKCHANNEL = "backchannel_authentication_request_signing_alg"
 CIBA = "urn:openid:params:grant-type:ciba"
@@ -113,7 +115,7 @@ class RequestObjects(Extension[msgspec.Struct]):
         return await self._own.open(text, alg, enc)
 
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
-        if ask.at != "token" and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
+        if ask.at in WHERE_OBJECTS_ARE and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
             raise BadRequest("this client must send its request as a signed request object (RFC 9101 s10.5)")
         if ask.at == "backchannel" and BACKCHANNEL in ask.client.more and "request" not in ask.sent:
             raise BadRequest("this client must sign its requests (CIBA Core s7.1.1)")

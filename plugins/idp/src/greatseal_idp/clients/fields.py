@@ -187,7 +187,7 @@ class Fields:
 
     def shown(self, client: Client) -> dict[str, Any]:
         """The members as answers have them: what is unset has its default, or is null."""
-        defaults = {name: field.default for name, field in self._brought.items()}
+        defaults = {name: _default(field) for name, field in self._brought.items()}
         return {name: client.more.get(name, defaults.get(name)) for name in (*MoreFields.__struct_fields__, *self._brought)}
 
     def require_settable(self, body: Mapping[str, Any], shown: Collection[str]) -> None:
@@ -208,13 +208,18 @@ class Fields:
 
     def _asks(self, name: str, value: object) -> bool:
         """Whether a value is kept: a default of a plugin asks for nothing, also when the plugin is gone."""
-        return value is not None and not (name in self._brought and value == self._brought[name].default)
+        return value is not None and not (name in self._brought and value == _default(self._brought[name]))
 
     def _read(self, body: Mapping[str, Any]) -> ClientFields:
         try:
             return msgspec.convert(body, self._struct)
         except msgspec.ValidationError as error:
             raise InvalidClientMetadata(_readable(error, self._struct.__struct_fields__)) from None
+
+
+def _default(field: FieldInfo) -> Any:
+    """The value that asks for nothing; every member that is brought has one."""
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _own(body: Mapping[str, Any]) -> dict[str, Any]:

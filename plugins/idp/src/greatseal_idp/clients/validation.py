@@ -15,7 +15,7 @@ from greatseal.api.clients import (
 )
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
-from greatseal.jose.algorithms import ALGORITHMS, CURVES
+from greatseal.jose.algorithms import ALGORITHMS
 from greatseal_idp.clients.fields import MANY, Fields
 from greatseal_idp.clients.redirects import check_redirect_uri
 from greatseal_idp.extensions import Extensions
@@ -197,8 +197,8 @@ def _check_lists(client: Client) -> None:
 
 
 def _check_algorithms(names: Sequence[str] | None) -> None:
-    if names is not None and (not names or not set(names) <= {*ALGORITHMS, *CURVES}):
-        raise InvalidClientMetadata(f"allowed_signing_algs: expected some of {', '.join((*ALGORITHMS, *CURVES))}")
+    if names is not None and (not names or not set(names) <= ALGORITHMS.keys()):
+        raise InvalidClientMetadata(f"allowed_signing_algs: expected some of {', '.join(ALGORITHMS)}")
 
 
 def _check_plain_list(name: str, values: Sequence[str]) -> None:
