@@ -54,6 +54,19 @@ def test_openid_client_with_a_certificate(reached: Reached, run_with_certificate
     assert (found["type"], found["cnf"]) == ("bearer", reached.cnf)
 
 
+def test_oauth4webapi_with_a_certificate(reached: Reached, run_with_certificate: Callable[..., dict[str, Any]]) -> None:
+    found = run_with_certificate("oauth4webapi", "oauth4webapi-fapi-mtls", reached.registered(profile="fapi2"))
+
+    assert (found["type"], found["cnf"], found["userinfo"]["preferred_username"]) == ("bearer", reached.cnf, USER)
+    assert found["unchallenged"] == "invalid_request"
+    assert found["refused"] == {
+        "pushed": ["invalid_client", "invalid_client"],
+        "redeemed": ["invalid_client", "invalid_client"],
+        "stolen": ["invalid_token", "invalid_token"],
+        "refreshed": ["invalid_client", "invalid_client"],
+    }
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_oauth4webapi_is_refused_what_the_profile_does_not_allow(provider: Provider, run: Run, profile: str) -> None:
     registered = provider.register(**REGISTRATION, profile=profile, token_endpoint_auth_method="private_key_jwt")
