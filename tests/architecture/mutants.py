@@ -77,6 +77,7 @@ SCOPE = (
     "plugins/san-kerberos/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",
     "core/src/greatseal/api/trust.py",
+    "core/src/greatseal/outbox.py",
     "core/src/greatseal/polling.py",
     "plugins/jwt-bearer/src/**/*.py",
     "plugins/token-exchange/src/**/*.py",

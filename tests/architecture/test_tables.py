@@ -63,7 +63,7 @@ LEAVE = {
     "idp_family": "greatseal_idp.token.cleanup:_ENDED",
     "idp_ending": "greatseal_idp.token.endings:_OVER",
     "idp_revoked": "greatseal_idp.token.revoked:_FORGET",
-    "idp_notification": "greatseal_idp.sessions.backchannel:DONE",
+    "idp_notification": "greatseal_idp.sessions.backchannel:OVER",
     "idp_place": "greatseal_idp.sessions.places:_OLD",
     "registration_client": "greatseal_registration.usage:_UNUSED",
 }

@@ -6,6 +6,7 @@ import pytest
 
 from greatseal.testing import FakeClock
 from greatseal_idp import tables as t
+from greatseal_idp.sessions.backchannel import QUEUE
 from greatseal_idp.token.codes import note_client
 
 START = 1_800_000_000_000_000
@@ -91,6 +92,20 @@ async def test_a_client_that_is_down_is_told_again_three_times(open_idp, clock, 
     events = await idp.events("backchannel_logout_out")
     assert [event.outcome for event in events] == ["failure"] * 4
     assert events[-1].detail == f"attempt 4: {relying_party.url}/backchannel answered with status 503"
+
+
+async def test_what_one_client_did_not_take_puts_off_no_other(open_idp, clock, relying_party):
+    idp = await open_idp(clock=clock, oauth=ALLOWED)
+    cookie, session, clients = await signed_in(idp, f"{relying_party.url}/backchannel")
+    relying_party.status = 503
+    await idp.post("/api/auth/logout", cookie=cookie)
+    due = START + 60_000_000
+    other = {"id": "n1-other", "client_id": clients[0], "subject": "bob@LOCALHOST", "session_id": session, "attempts": 0, "due_at": due}
+    await idp.service.host("idp").db.write(lambda tx: tx.run(QUEUE, **other, expires_at=START + 3_600_000_000))
+
+    await delivered(idp)
+
+    assert {row.id: row.due_at for row in await idp.rows(t.notification)}["n1-other"] == due
 
 
 async def test_a_client_that_comes_back_is_told(open_idp, clock, relying_party):
