@@ -76,7 +76,7 @@ def person(provider: Provider) -> Iterator[Person]:
         yield person
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def library() -> Callable[[str, str], Any]:
     """``library(module, package)``: a module of a package of the group ``peers``. Absent: skipped, or failed when ``CI`` is set."""
 

@@ -4,12 +4,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import pytest_asyncio
 import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,46 +22,48 @@ from greatseal.testing.service import free_port
 Library = Callable[[str, str], Any]
 SERVER = Path(__file__).with_name("mcp_server.py")
 BACK = "http://127.0.0.1:7777/callback"
-SCOPE = "mcp:tools"
+SCOPE, WRITE = "mcp:tools", "mcp:write"
 
 
-@pytest.fixture
-async def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Documents]:
-    async with documents(tmp_path, monkeypatch) as web:
-        yield web
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def web(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Documents]:
+    with pytest.MonkeyPatch.context() as patch:
+        async with documents(tmp_path_factory.mktemp("web"), patch) as web:
+            yield web
+
+
+@pytest.fixture(scope="module")
 def resource() -> str:
     """The URL of the MCP server."""
     return f"http://127.0.0.1:{free_port()}/mcp"
 
 
-@pytest.fixture
-def provider(tmp_path: Path, web: Documents, resource: str) -> Iterator[Provider]:
-    """With clients that register themselves, and a scope for the tools of the server."""
-    folder = tmp_path / "provider"
-    folder.mkdir()
-    provider = Provider(folder)
-    scopes = ["openid", "profile", "offline_access", SCOPE]
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory, web: Documents, resource: str) -> Iterator[Provider]:
+    """With clients that register themselves, and scopes for the tools of the server."""
+    provider = Provider(tmp_path_factory.mktemp("provider"))
+    scopes = ["openid", "profile", "offline_access", SCOPE, WRITE]
     provider.open_registration(client_id_documents=True, allow_private_client_id_hosts=True, resources=[resource], scopes=scopes)
     with provider.configuration.open("a") as file:
         file.write('\n[resolver]\nhosts = { "client.example" = ["127.0.0.1"] }\n')
     with provider.forked():
         provider.define_scope(SCOPE, "Use the tools of the greeter")
+        provider.define_scope(WRITE, "Change names by the greeter")
         yield provider
 
 
-@contextmanager
-def serving(provider: Provider, resource: str) -> Iterator[None]:
-    """The MCP server, in a process of its own."""
+@pytest.fixture(scope="module")
+def mcp_server(provider: Provider, resource: str, library: Library) -> Iterator[str]:
+    """The URL of the MCP server, in a process of its own."""
+    library("mcp", "mcp")
     with subprocess.Popen([sys.executable, SERVER, provider.issuer, resource, SCOPE], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            for line in process.stderr:
-                if "Uvicorn running" in line:
-                    break
-            yield
+            assert any("Uvicorn running" in line for line in process.stderr)
+            yield resource
         finally:
             process.terminate()
             process.communicate()
@@ -123,41 +125,40 @@ class Agent:
 
 
 @pytest.fixture
-def agent(library: Library, person: Person, resource: str) -> Agent:
-    return Agent(library, person, resource)
+def agent(library: Library, person: Person, mcp_server: str) -> Agent:
+    return Agent(library, person, mcp_server)
 
 
 def asked_for(agent: Agent, provider: Provider) -> list[str]:
     return [request.url.path for request in agent.sent if str(request.url).startswith(provider.issuer)]
 
 
-async def test_an_agent_whose_id_is_a_url(provider: Provider, web: Documents, agent: Agent, resource: str) -> None:
+async def test_an_agent_whose_id_is_a_url(provider: Provider, web: Documents, agent: Agent) -> None:
     url = web.url("/agent.json")
     scope = f"openid offline_access {SCOPE}"
     web.pages["/agent.json"] = {"client_id": url, "client_name": "Agent", "redirect_uris": [BACK], "scope": scope}
-    with serving(provider, resource):
-        said = await agent.ask(agent.provider(client_metadata_url=url))
 
-        assert said == f"{USER}@LOCALHOST by {url}"
-        assert "/register" not in asked_for(agent, provider)
-        for token in ("", agent.kept["tokens"].access_token[:-4] + "AAAA", "x.y.z"):
-            await refused(resource, token)
+    said = await agent.ask(agent.provider(client_metadata_url=url))
+
+    assert said == f"{USER}@LOCALHOST by {url}"
+    assert "/register" not in asked_for(agent, provider)
+    for token in ("", agent.kept["tokens"].access_token[:-4] + "AAAA", "x.y.z"):
+        await refused(agent.resource, token)
 
 
-async def test_an_agent_registers_itself_with_the_token(provider: Provider, agent: Agent, resource: str) -> None:
-    with serving(provider, resource):
-        said = await agent.ask(agent.provider(), token=REGISTRATION_TOKEN)
+async def test_an_agent_registers_itself_with_the_token(provider: Provider, agent: Agent) -> None:
+    said = await agent.ask(agent.provider(), token=REGISTRATION_TOKEN)
 
     client = agent.kept["client_info"]
     assert said == f"{USER}@LOCALHOST by {client.client_id}"
     assert asked_for(agent, provider).count("/register") == 1
     form = {"grant_type": "refresh_token", "refresh_token": agent.kept["tokens"].refresh_token, "client_id": client.client_id}
-    assert (await posted(f"{provider.issuer}/token", data={**form, "resource": resource})).status_code == 200
+    assert (await posted(f"{provider.issuer}/token", data={**form, "resource": agent.resource})).status_code == 200
 
 
-async def test_an_agent_without_the_token_is_told_why(provider: Provider, agent: Agent, resource: str, library: Library) -> None:
+async def test_an_agent_without_the_token_is_told_why(agent: Agent, library: Library) -> None:
     refusal = library("mcp.client.auth", "mcp").OAuthRegistrationError
-    with serving(provider, resource), pytest.raises(BaseExceptionGroup) as raised:
+    with pytest.raises(BaseExceptionGroup) as raised:
         await agent.ask(agent.provider())
 
     group: BaseException = raised.value
@@ -168,9 +169,23 @@ async def test_an_agent_without_the_token_is_told_why(provider: Provider, agent:
     assert "registration token" in str(group)
 
 
-async def test_a_program_proves_itself_by_its_key(provider: Provider, agent: Agent, resource: str, library: Library) -> None:
+async def test_a_program_proves_itself_by_its_key(provider: Provider, agent: Agent, library: Library) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    registered = provider.register(
+    client_id = program(provider, agent.resource, jwk_of(key.public_key()))["client_id"]
+    extensions = library("mcp.client.auth.extensions.client_credentials", "mcp")
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    signing = extensions.SignedJWTParameters(issuer=client_id, subject=client_id, signing_key=pem, signing_algorithm="ES256")
+    auth = extensions.PrivateKeyJWTOAuthProvider(
+        agent.resource, agent, client_id, signing.create_assertion_provider(), scope=SCOPE, issuer=provider.issuer
+    )
+
+    assert await agent.ask(auth) == f"{client_id} by {client_id}"
+    await refused(agent.resource, await token_for_the_issuer(provider))
+
+
+def program(provider: Provider, resource: str, key: Any) -> dict[str, Any]:
+    """A client for a program without a person, with its public key as a JWK."""
+    return provider.register(
         redirect_uris=None,
         post_logout_redirect_uris=None,
         grant_types=["client_credentials"],
@@ -178,22 +193,16 @@ async def test_a_program_proves_itself_by_its_key(provider: Provider, agent: Age
         client_secret=None,
         scopes=[SCOPE],
         resources=[resource],
-        jwks={"keys": [jwk_of(key.public_key())]},
+        jwks={"keys": [key]},
     )
-    extensions = library("mcp.client.auth.extensions.client_credentials", "mcp")
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
-    client_id = registered["client_id"]
-    signing = extensions.SignedJWTParameters(issuer=client_id, subject=client_id, signing_key=pem, signing_algorithm="ES256")
-    auth = extensions.PrivateKeyJWTOAuthProvider(
-        resource, agent, client_id, signing.create_assertion_provider(), scope=SCOPE, issuer=provider.issuer
-    )
-    with serving(provider, resource):
-        assert await agent.ask(auth) == f"{client_id} by {client_id}"
 
-        other = provider.register(redirect_uris=None, post_logout_redirect_uris=None, grant_types=["client_credentials"], scopes=[SCOPE])
-        credentials = (other["client_id"], other["client_secret"])
-        for_us = await posted(f"{provider.issuer}/token", data={"grant_type": "client_credentials"}, auth=credentials)
-        await refused(resource, for_us.json()["access_token"])  # it is for the issuer
+
+async def token_for_the_issuer(provider: Provider) -> str:
+    """A good access token with the scope, and not for the MCP server."""
+    other = provider.register(redirect_uris=None, post_logout_redirect_uris=None, grant_types=["client_credentials"], scopes=[SCOPE])
+    credentials = (other["client_id"], other["client_secret"])
+    answer = await posted(f"{provider.issuer}/token", data={"grant_type": "client_credentials"}, auth=credentials)
+    return str(answer.json()["access_token"])
 
 
 async def posted(url: str, **more: Any) -> Any:

