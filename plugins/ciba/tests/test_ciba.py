@@ -6,12 +6,13 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from greatseal.api.authorization import Authorization
-from greatseal.api.clients import Client, ClientMatch, ProvenRequest
+from greatseal.api.clients import Client, ClientMatch, InvalidClientMetadata, ProvenRequest, Registration
 from greatseal.api.directory import AccountState, User
 from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
@@ -33,7 +34,7 @@ from greatseal_ciba.endpoint import CibaEndpoint
 from greatseal_ciba.grant import CibaGrant
 from greatseal_ciba.parameters import InvalidBindingMessage, UnknownUserId, Wanted
 from greatseal_ciba.plugin import owner_of_id
-from greatseal_ciba.registration import GRANT_TYPE, is_endpoint
+from greatseal_ciba.registration import GRANT_TYPE, CibaRegistration, is_endpoint
 from greatseal_ciba.requests import CibaRequests
 from greatseal_ciba.settings import CibaTokens
 from greatseal_ciba.tables import SCHEMA
@@ -305,6 +306,23 @@ async def test_a_client_that_proves_nothing_asks_nobody(flow):
     flow.clients.clients["bank"] = Client(
         client_id="bank", token_endpoint_auth_method="none", scopes=("openid",), grant_types=(GRANT_TYPE,), more=BANK.more
     )
+
+    assert await ask(flow) is UnauthorizedClient
+
+
+def test_only_an_administrator_registers_who_asks_people():
+    registration, itself = CibaRegistration(), msgspec.structs.replace(BANK, source="dynamic")
+
+    registration.check(Registration(client=BANK, open=False))
+    registration.check(Registration(client=msgspec.structs.replace(itself, grant_types=()), open=True))
+    for client, open in ((BANK, True), (itself, False)):
+        with pytest.raises(InvalidClientMetadata, match="only an administrator"):
+            registration.check(Registration(client=client, open=open))
+
+
+@pytest.mark.parametrize("source", ["dynamic", "document"])
+async def test_a_client_that_registered_itself_asks_nobody(flow, source):
+    flow.clients.clients["bank"] = msgspec.structs.replace(BANK, source=source)
 
     assert await ask(flow) is UnauthorizedClient
 

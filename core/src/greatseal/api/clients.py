@@ -57,6 +57,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int = 0
     more: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
+    @property
+    def is_administered(self) -> bool:
+        """Whether an administrator wrote it down; all others say of themselves what they may."""
+        return self.source in {"admin", "static"}
+
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A client that is about to be stored: the whole merged record, and what only this request carries."""

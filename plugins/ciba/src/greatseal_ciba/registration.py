@@ -38,6 +38,9 @@ class CibaRegistration(Extension[msgspec.Struct]):
         if client.more.get("backchannel_user_code_parameter"):
             raise InvalidClientMetadata("backchannel_user_code_parameter: user codes are not offered here")
         if GRANT_TYPE in client.grant_types:
+            if registration.open or not client.is_administered:
+                # Who may ask by name learns who is there, and can ask everybody until somebody gives in.
+                raise InvalidClientMetadata("grant_types: only an administrator registers a client that asks people by CIBA")
             _check_grant(client, mode, endpoint)
 
 

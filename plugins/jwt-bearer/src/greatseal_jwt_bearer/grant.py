@@ -17,8 +17,6 @@ from greatseal.host import Host
 from greatseal.jose.foreign import LEEWAY, read
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-ADMINISTERED = frozenset({"admin", "static"})
-"""Sources of clients that an administrator wrote down; all others say of themselves what they may."""
 UNPROVEN = "none"
 """The method of clients that prove nothing."""
 KIND = "jwt_bearer"
@@ -60,7 +58,7 @@ class JwtBearer(Grant[Redemption]):
 
     async def prepare(self, request: ProvenRequest) -> Redemption:
         client = request.client
-        if client.source not in ADMINISTERED:
+        if not client.is_administered:
             raise UnauthorizedClient("only a client that an administrator registered brings assertions")
         if client.token_endpoint_auth_method == UNPROVEN:
             raise UnauthorizedClient("a client that does not prove itself brings no assertions")

@@ -28,8 +28,6 @@ from greatseal_token_exchange.foreign import foreign_subject
 from greatseal_token_exchange.order import ACCESS_TOKEN, ID_TOKEN, Order, Presented, read, scopes_of
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
-ADMINISTERED = frozenset({"admin", "static"})
-"""Sources of clients that an administrator wrote down; all others say of themselves what they may."""
 UNPROVEN = "none"
 """The method of clients that prove nothing."""
 
@@ -48,7 +46,7 @@ class TokenExchange(Grant[msgspec.Struct]):
         form, client = request.form, request.client
         if "actor_token" in form and not client.allow_token_exchange_actor:
             raise AccessDenied("the client may not act for others: it is registered without allow_token_exchange_actor")
-        if client.source not in ADMINISTERED:
+        if not client.is_administered:
             raise UnauthorizedClient("only a client that an administrator registered exchanges tokens")
         if client.token_endpoint_auth_method == UNPROVEN:
             raise UnauthorizedClient("a client that does not prove itself exchanges no tokens")

@@ -4,7 +4,7 @@ import msgspec
 
 from greatseal.api.authorization import Extension
 from greatseal.api.clients import InvalidClientMetadata, Registration
-from greatseal_token_exchange.grant import ADMINISTERED, GRANT_TYPE, UNPROVEN
+from greatseal_token_exchange.grant import GRANT_TYPE, UNPROVEN
 
 
 class Exchangers(Extension[msgspec.Struct]):
@@ -16,7 +16,7 @@ class Exchangers(Extension[msgspec.Struct]):
         client = registration.client
         if GRANT_TYPE not in client.grant_types:
             return
-        if registration.open or client.source not in ADMINISTERED:
+        if registration.open or not client.is_administered:
             raise InvalidClientMetadata("grant_types: only an administrator registers a client for token exchange")
         if client.token_endpoint_auth_method == UNPROVEN:
             raise InvalidClientMetadata("grant_types: token exchange needs a client that proves itself (RFC 8693 s5)")
