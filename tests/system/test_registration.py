@@ -519,6 +519,21 @@ async def test_a_statement_that_is_not_good_is_refused(believing: Any, sent: Any
     assert re.search(r"RFC 7|expected|admin|http", answer.json["error_description"])
 
 
+async def test_s052_what_a_statement_says_holds_at_every_change(believing: Any) -> None:
+    made = await registered(believing, software_statement=statement())
+    itself = whole(made, client_name="Something else", redirect_uris=["https://evil.example/cb"])
+    without = {name: value for name, value in itself.items() if name != "software_statement"}
+
+    refused = await own(believing, "PUT", made, json=without)
+    assert refused.outcome == (400, "invalid_client_metadata")
+    forged = await own(believing, "PUT", made, json={**itself, "software_statement": statement(exp=1)})
+    assert forged.outcome == (400, "invalid_software_statement")
+    changed = await own(believing, "PUT", made, json=itself)
+    assert changed.status == 200, changed.text
+    assert changed.json["client_name"] == made["client_name"]
+    assert changed.json["software_statement"] == itself["software_statement"]
+
+
 async def test_statements_are_ignored_where_nobody_is_trusted(desk: Any) -> None:
     made = await registered(desk, software_statement=statement())
 

@@ -1,8 +1,6 @@
 """POST /register (RFC 7591): a client registers itself."""
 
-from typing import Any
-
-from greatseal.api.clients import Clients, InvalidClientMetadata
+from greatseal.api.clients import Clients
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.host import Host
 from greatseal_registration.access import Access
@@ -35,20 +33,8 @@ class RegistrationEndpoint:
     async def register(self, call: Call) -> Reply:
         by = await self._access.admit(call)
         sent = await body_of(call)
-        asked = completed(await self._with_statement(sent), self._settings)
+        asked = completed(await self._statements.counted(sent), self._settings)
         token = self._host.handles.mint(TOKEN) if self._managed else None
         made = await self._clients.register_body(asked, open=True, by=by, also=keeping(token, self._settings.max_clients))
         members = told(made.client, issuer=self._host.issuer, secret=made.client_secret, token=token)
-        if self._statements.are_read and "software_statement" in sent:  # as it came (RFC 7591 s3.2.1)
-            members["software_statement"] = sent["software_statement"]
-        return Reply.json(members, status=201, headers={"Pragma": "no-cache"})
-
-    async def _with_statement(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """The body with what its software statement says, which counts more (RFC 7591 s2.3)."""
-        if not self._statements.are_read:
-            return sent
-        if "software_statement" in sent:
-            return {**sent, **await self._statements.members(sent["software_statement"])}
-        if self._settings.require_software_statement:
-            raise InvalidClientMetadata("software_statement: expected one of an issuer that is trusted here")
-        return sent
+        return Reply.json(members | self._statements.repeated(sent), status=201, headers={"Pragma": "no-cache"})

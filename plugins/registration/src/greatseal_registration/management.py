@@ -12,14 +12,16 @@ from greatseal_registration.answers import PATH, told
 from greatseal_registration.bodies import ASSIGNED, body_of, completed
 from greatseal_registration.records import TOKEN, ending, holds, refused, rotating
 from greatseal_registration.settings import Registration
+from greatseal_registration.statements import Statements
 
 
 class ClientConfiguration:
     """The three methods. A token is good for any number of reads and for one change, whose answer has the next one."""
 
-    def __init__(self, host: Host, clients: Clients, settings: Registration) -> None:
+    def __init__(self, host: Host, clients: Clients, statements: Statements, settings: Registration) -> None:
         self._host = host
         self._clients = clients
+        self._statements = statements
         self._settings = settings
 
     def routes(self) -> list[Route]:
@@ -57,11 +59,11 @@ class ClientConfiguration:
         if given := sorted((ASSIGNED - {"client_id"}).intersection(body)):
             raise BadRequest(f"{given[0]}: the request must not have it (RFC 7592 s2.2)")
         new = self._host.handles.mint(TOKEN)
-        asked = completed(body, self._settings)
+        asked = completed(await self._statements.counted(body), self._settings)
         changed = await self._clients.replace_body(client.client_id, asked, by=client.client_id, also=rotating(token, new))
         if changed is None:
             raise refused()
-        return self._told(changed.client, changed.client_secret, new)
+        return self._told(changed.client, changed.client_secret, new, **self._statements.repeated(body))
 
     async def delete(self, call: Call) -> Reply:
         client, token = await self._proven(call)
@@ -78,5 +80,6 @@ class ClientConfiguration:
             raise refused()
         return client, token
 
-    def _told(self, client: Client, secret: Secret | None, token: str) -> Reply:
-        return Reply.json(told(client, issuer=self._host.issuer, secret=secret, token=token), headers={"Pragma": "no-cache"})
+    def _told(self, client: Client, secret: Secret | None, token: str, **more: str) -> Reply:
+        members = told(client, issuer=self._host.issuer, secret=secret, token=token)
+        return Reply.json(members | more, headers={"Pragma": "no-cache"})

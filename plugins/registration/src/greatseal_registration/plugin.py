@@ -49,11 +49,11 @@ class Plugin:
     def routes(self, host: Host) -> Sequence[Route]:
         server, settings, clients = host.settings(RegistrationServer), host.settings(Registration), host.service(CLIENTS)
         keys = RemoteKeys(host.service(RESOLVER), host.clock, allow_private=True)
-        statements = Statements(host, keys, settings.software_statement_issuers)
+        statements = Statements(host, keys, settings.software_statement_issuers, required=settings.require_software_statement)
         access = Access(host, host.service(LOGIN), server.registration_token, rate_limit=settings.rate_limit)
         managed = server.registration_management
         endpoint = RegistrationEndpoint(host, clients, access, statements, settings, managed=managed)
-        return [*endpoint.routes(), *(ClientConfiguration(host, clients, settings).routes() if managed else [])]
+        return [*endpoint.routes(), *(ClientConfiguration(host, clients, statements, settings).routes() if managed else [])]
 
     @hookimpl
     def client_resolvers(self, host: Host) -> Sequence[ClientResolver]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from greatseal.api.clients import InvalidClientMetadata
 from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal.jose.compact import BadJws, Jws, parse_compact
@@ -30,15 +31,29 @@ class UnapprovedSoftwareStatement(BadRequest):
 class Statements:
     """Reads the statements of the trusted issuers. Their keys are where the configuration says, so on whatever network."""
 
-    def __init__(self, host: Host, keys: RemoteKeys, issuers: Sequence[StatementIssuer]) -> None:
+    def __init__(self, host: Host, keys: RemoteKeys, issuers: Sequence[StatementIssuer], *, required: bool) -> None:
         self._host = host
         self._keys = keys
         self._issuers = {one.issuer: one.jwks_uri for one in issuers}
+        self._required = required
 
-    @property
-    def are_read(self) -> bool:
-        """Whether anybody is trusted: else statements are ignored, as the RFC wants it."""
-        return bool(self._issuers)
+    async def counted(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """A body with what its software statement says, which counts more. Where nobody is trusted, statements are ignored.
+
+        At every change as at the registration: else a client would take back what was said of it. Raises InvalidClientMetadata for
+        a missing one, and as :meth:`members`.
+        """
+        if not self._issuers:
+            return sent
+        if "software_statement" in sent:
+            return {**sent, **await self.members(sent["software_statement"])}
+        if self._required:
+            raise InvalidClientMetadata("software_statement: expected one of an issuer that is trusted here")
+        return sent
+
+    def repeated(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """The statement as it came, for the answer (RFC 7591 s3.2.1)."""
+        return {name: sent[name] for name in ("software_statement",) if self._issuers and name in sent}
 
     async def members(self, statement: object) -> dict[str, Any]:
         """What it says of the client. Raises the two above, Unavailable when the keys cannot be had now."""
