@@ -11,18 +11,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from rig.documents import Documents, documents
 from security.idp_ciba import ENDPOINT
 from security.idp_ciba import GRANT as CIBA
-from security.idp_desk import Desk, open_desk
+from security.idp_desk import BROWSER, Desk, open_desk
 
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
 from greatseal.jose.jwk import jwk_of
-from greatseal.testing.desk import Answer
+from greatseal.testing.desk import CALLBACK, Answer
 from greatseal_ciba.tables import request as ciba_requests
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 TOKEN = "let-the-programs-in-0123456789"
+BY_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 POLLED = {"grant_types": [CIBA], "backchannel_token_delivery_mode": "poll"}
 
 
@@ -40,7 +42,7 @@ async def desk(tmp_path_factory: pytest.TempPathFactory, web: Documents) -> Asyn
         "registration": {"client_id_documents": True, "allow_private_client_id_hosts": True},
         "resolver": {"hosts": {web.name: ["127.0.0.1"]}},
     }
-    features = ("client-auth-jwt", "resolver", "registration", "ciba")
+    features = ("client-auth-jwt", "resolver", "registration", "ciba", "device-flow")
     async with open_desk(tmp_path_factory.mktemp("idp"), *features, **sections) as desk:
         yield desk
 
@@ -67,6 +69,48 @@ async def test_s033_a_stranger_asks_nobody_by_name_and_learns_no_names(desk: Des
 
     assert there.outcome == (400, "invalid_client_metadata"), there.text
     assert (there.status, there.text) == (nobody.status, nobody.text)
-    opened = await desk.post("/register", json=POLLED, headers={"Authorization": f"Bearer {TOKEN}"})
+    opened = await desk.post("/register", json=POLLED, headers=BY_TOKEN)
     assert opened.outcome == (400, "invalid_client_metadata")
     assert await desk.rows(ciba_requests) == []
+
+
+async def test_s033_who_confirms_a_device_sees_where_its_application_comes_from(desk: Desk, web: Documents) -> None:
+    url = published(web, "/device.json", client_name="Your company", grant_types=[DEVICE])
+    code = (await post(desk, "/device_authorization", url, scope="openid")).json["user_code"]
+    ann = await desk.cookie("ann")
+
+    page = await desk.get(f"/device?user_code={code}", cookie=ann, headers=BROWSER)
+    assert "Your company" in page.text
+    assert f"It comes from <strong>{web.name}:{web.port}</strong>" in page.text
+    shown = await desk.get(f"/api/auth/device?user_code={code}", cookie=ann)
+    assert shown.json["client_host"] == f"{web.name}:{web.port}"
+
+
+@pytest.mark.parametrize(
+    ("path", "members", "form"),
+    [
+        ("/device_authorization", {"grant_types": [DEVICE]}, {"scope": "openid"}),
+        ("/par", {"redirect_uris": [CALLBACK]}, {"scope": "openid", "response_type": "code", "redirect_uri": CALLBACK}),
+    ],
+)
+async def test_requests_of_anybody_are_as_many_as_those_of_public_clients(desk: Desk, web: Documents, path, members, form) -> None:
+    """The key that proves such a client is its own, so the proof is worth nothing: each request is a row."""
+    urls = [published(web, f"{path}{number}.json", **members) for number in range(2)]
+    answers = [(await post(desk, path, url, **form)).status for url in urls for _ in range(20)]
+
+    assert sorted(set(answers)) == [answers[0], 429], answers
+    assert answers.count(429) >= 10
+
+
+@pytest.mark.parametrize("turned", ["Your \u202eynapmoc", "a\u2066b", "\u200fa", "a\u061c"])
+async def test_s150_a_name_that_turns_the_line_around_is_none(desk: Desk, turned: str) -> None:
+    refused = await desk.post("/register", json={"client_name": turned, "redirect_uris": [CALLBACK]}, headers=BY_TOKEN)
+
+    assert refused.outcome == (400, "invalid_client_metadata")
+    assert refused.json["error_description"].startswith("client_name")
+
+
+async def test_names_in_letters_that_run_to_the_left_are_names(desk: Desk) -> None:
+    for name in ("שלום", "عليكم"):
+        made = await desk.post("/register", json={"client_name": name, "redirect_uris": [CALLBACK]}, headers=BY_TOKEN)
+        assert (made.status, made.json["client_name"]) == (201, name)

@@ -8,6 +8,7 @@ client must be registered for it; ``verify`` ends it. For ambient credentials th
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -61,6 +62,16 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     def is_administered(self) -> bool:
         """Whether an administrator wrote it down; all others say of themselves what they may."""
         return self.source in {"admin", "static"}
+
+    @property
+    def host(self) -> str | None:
+        """The host of a client whose id is the URL of what it says of itself: all that anybody knows of it for sure."""
+        return urlsplit(self.client_id).netloc if self.client_id.startswith("https://") else None
+
+    @property
+    def may_be_anybody(self) -> bool:
+        """Whether its requests are those of just anybody: it proves nothing, or that it wrote its own metadata."""
+        return self.token_endpoint_auth_method == "none" or self.host is not None  # noqa: S105  # the name of a method
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

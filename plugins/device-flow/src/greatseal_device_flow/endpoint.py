@@ -48,7 +48,7 @@ class DeviceEndpoint:
         if GRANT_TYPE not in request.client.grant_types:
             raise UnauthorizedClient("the client is not registered for this grant_type (RFC 8628 s3.4)")
         asked = await self._authorizations.read(request, "device")
-        if request.client.token_endpoint_auth_method == "none":  # noqa: S105  # the name of a method
+        if request.client.may_be_anybody:
             await self._limits.request(call.remote)
         begun = await self._requests.begin(asked)
         members = {

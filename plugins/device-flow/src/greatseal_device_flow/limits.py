@@ -10,7 +10,7 @@ WINDOW = 300.0
 WRONG_OF_SESSION, WRONG_OF_ADDRESS = 5, 20
 """Wrong codes in a window (RFC 8628 s5.1)."""
 REQUESTS = 10
-"""Requests of public clients for each sign-in that their address may try: each is a row for minutes."""
+"""Requests of clients that may be anybody for each sign-in that their address may try: each is a row for minutes."""
 
 
 class DeviceLimits:

@@ -79,6 +79,7 @@ class DevicePage:
             page=PAGE,
             user_code=shown.user_code,
             client_name=proposal.client.client_name or proposal.client.client_id,
+            client_host=proposal.client.host,
             username=session.username,
             scopes=proposal.scopes,
             details=proposal.shown,

@@ -123,7 +123,7 @@ class ConsentEndpoint:
             scopes=scopes,
             details=details.shown,
             redirect_host=_host_of(request),
-            client_host=_client_host(client),
+            client_host=client.host,
             policy_uri=_web_link(client, "policy_uri"),
             tos_uri=_web_link(client, "tos_uri"),
         )
@@ -196,7 +196,7 @@ def _described(consent_id: str, waiting: Waiting, client: Client, scopes: Sequen
         "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in scopes],
         "details": [{"title": one.title, "lines": one.lines} for one in details.shown],
         "redirect_host": _host_of(waiting.kept.request),
-        **({"client_host": host} if (host := _client_host(client)) else {}),
+        **({"client_host": client.host} if client.host else {}),
         "expires_at": waiting.expires_at // SECOND,
     }
 
@@ -205,11 +205,6 @@ def _web_link(client: Client, name: str) -> str | None:
     """A link that the client registered; another scheme than https could be a script."""
     link = client.more.get(name)
     return link if isinstance(link, str) and link.startswith("https://") else None
-
-
-def _client_host(client: Client) -> str | None:
-    """The host of a client whose id is the URL of what it says of itself: all that anybody knows of it for sure."""
-    return urlsplit(client.client_id).netloc if client.client_id.startswith("https://") else None
 
 
 def _host_of(request: AuthorizationRequest) -> str:

@@ -5,7 +5,6 @@ from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.problems import BadRequest
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.waiting import PUSHED, URN, Kept, WaitingRequests
-from greatseal_idp.clients.methods import PublicClient
 from greatseal_idp.proofs import Proofs, headers_of, told
 from greatseal_idp.sessions.limits import LoginLimits
 
@@ -44,7 +43,7 @@ class ParEndpoint:
             raise BadRequest("request_uri cannot be pushed")
         asking = await self._reader.pushed(proven)
         request = await self._reader.checked(asking, self._reader.addressee(asking.given, proven.client))
-        if proven.client.token_endpoint_auth_method == PublicClient.method:
+        if proven.client.may_be_anybody:
             await self._limits.request(proven.call.remote)
         handle = await self._waiting.keep(PUSHED, Kept(request=request))
         pushed = {"request_uri": f"{URN}{handle}", "expires_in": self._waiting.pushed_seconds}

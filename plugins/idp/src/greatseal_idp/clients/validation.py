@@ -38,6 +38,8 @@ GIVEN = frozenset({"directory.read"})
 """Defined scopes that nobody gives to himself, although any client may ask for them once an administrator did."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What turns the direction of a line around (UAX 9): a name with it would change how the page reads on which people allow something."""
 _SPIFFE_ID = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
 _WEB_URIS = ("logo_uri", "client_uri", "policy_uri", "tos_uri", "backchannel_logout_uri", "frontchannel_logout_uri", "jwks_uri")
 _SHORT_TEXTS = ("kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service", "workload_type")
@@ -169,8 +171,8 @@ def _check_frontchannel(client: Client) -> None:
 
 
 def _check_texts(client: Client) -> None:
-    if len(client.client_name) > MAX_NAME or _CONTROL.search(client.client_name):
-        raise InvalidClientMetadata(f"client_name: at most {MAX_NAME} characters, no control characters")
+    if len(client.client_name) > MAX_NAME or _CONTROL.search(client.client_name) or _TURNING.search(client.client_name):
+        raise InvalidClientMetadata(f"client_name: at most {MAX_NAME} characters, none that controls or turns the line around")
     for name in _SHORT_TEXTS:
         value = getattr(client, name)
         if value is not None and not _is_plain(value):
