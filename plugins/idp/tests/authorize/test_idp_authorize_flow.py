@@ -237,6 +237,15 @@ async def test_s010_s021_s026_b9_b28_a_bad_request_of_a_proven_client_is_told_to
         assert app.told(answer)["iss"] == app.desk.url
 
 
+@pytest.mark.parametrize("name", ["request", "request_uri"])
+async def test_an_object_that_has_the_redirect_uri_is_what_is_refused(app, cookie, name):
+    """RFC 9101 s5 wants client_id beside it and no more: the missing redirect_uri is not the fault."""
+    page = await app.ask(cookie, **{name: "https://client.example/object", "redirect_uri": None})
+
+    assert (page.status, "Location" in page.headers) == (400, False)
+    assert f"{name}_not_supported" in page.text
+
+
 async def test_s021_s026_what_is_bad_at_the_endpoint_is_refused_when_it_is_pushed(desk, app):
     for changes, error in BAD_REQUESTS:
         if "request_uri" not in changes:

@@ -136,6 +136,7 @@ def addressee(parameters: Parameters, client: Client, modes: Mapping[str, Respon
     asked = parameters.get("redirect_uri")
     if asked is None:
         if len(client.redirect_uris) != 1 or "openid" in parameters.get("scope", "").split(" "):
+            _refuse_unknown(parameters)
             raise BadRequest("redirect_uri is missing")
         asked = client.redirect_uris[0]
     elif not matches(client.redirect_uris, asked):
@@ -208,7 +209,8 @@ def cut(scopes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
     return kept
 
 
-def _refuse_unsupported(parameters: Parameters, modes: Collection[str]) -> None:
+def _refuse_unknown(parameters: Parameters) -> None:
+    """Refuse parameters of which nothing is read, though the rest of the request may be in them."""
     unsupported: tuple[tuple[str, type[Problem]], ...] = (
         ("request", RequestNotSupported),
         ("request_uri", RequestUriNotSupported),
@@ -217,6 +219,10 @@ def _refuse_unsupported(parameters: Parameters, modes: Collection[str]) -> None:
     for name, problem in unsupported:
         if name in parameters:
             raise problem(f"the parameter {name} is not supported here")
+
+
+def _refuse_unsupported(parameters: Parameters, modes: Collection[str]) -> None:
+    _refuse_unknown(parameters)
     response_type = parameters.get("response_type")
     if response_type is None:
         raise BadRequest("response_type is missing")
