@@ -1,6 +1,5 @@
 """Clients with certificates (RFC 8705): unmodified npm libraries and curl, to the service itself and through Apache or nginx."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -61,40 +60,45 @@ def reached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def run(reached: Reached) -> Iterator[Callable[..., dict[str, Any]]]:
-    """What a script found out, with a person for its browser."""
-    with contextlib.ExitStack() as stack:
-        person = Person(reached.provider.issuer)
-        stack.enter_context(person.session)
+def visitor(reached: Reached) -> Iterator[Person]:
+    """Somebody with a browser who is not signed in yet."""
+    person = Person(reached.provider.issuer)
+    with person.session:
         person.session.trust_env = False  # a bundle of the environment would count instead
         person.session.verify = str(reached.authority)
+        yield person
 
-        def run(package: str, script: str, client: dict[str, Any], **more: Any) -> dict[str, Any]:
-            shown = {"own": reached.own, "other": reached.other}
-            files = {name: {"certificate": str(one.certificate), "key": str(one.key)} for name, one in shown.items()}
-            settings = {
-                "issuer": reached.provider.issuer,
-                "client_id": client["client_id"],
-                "redirect_uri": CALLBACK,
-                "scope": "openid profile offline_access",
-                "authority": str(reached.authority),
-                **files,
-                **more,
-            }
-            process = subprocess.Popen([node(package), SCRIPTS / f"{script}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            with process:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                print(json.dumps(settings), file=process.stdin, flush=True)
-                for line in process.stdout:
-                    said = json.loads(line)
-                    if "done" in said:
-                        result: dict[str, Any] = said["done"]
-                        return result
-                    print(json.dumps(person.visit(said["open"])), file=process.stdin, flush=True)
-            raise AssertionError(f"{script} ended with {process.returncode}")
 
-        yield run
+@pytest.fixture
+def run(reached: Reached, visitor: Person) -> Callable[..., dict[str, Any]]:
+    """What a script found out, with a person for its browser."""
+
+    def run(package: str, script: str, client: dict[str, Any], **more: Any) -> dict[str, Any]:
+        shown = {"own": reached.own, "other": reached.other}
+        files = {name: {"certificate": str(one.certificate), "key": str(one.key)} for name, one in shown.items()}
+        settings = {
+            "issuer": reached.provider.issuer,
+            "client_id": client["client_id"],
+            "redirect_uri": CALLBACK,
+            "scope": "openid profile offline_access",
+            "authority": str(reached.authority),
+            **files,
+            **more,
+        }
+        process = subprocess.Popen([node(package), SCRIPTS / f"{script}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            print(json.dumps(settings), file=process.stdin, flush=True)
+            for line in process.stdout:
+                said = json.loads(line)
+                if "done" in said:
+                    result: dict[str, Any] = said["done"]
+                    return result
+                print(json.dumps(visitor.visit(said["open"])), file=process.stdin, flush=True)
+        raise AssertionError(f"{script} ended with {process.returncode}")
+
+    return run
 
 
 def test_openid_client(reached: Reached, run: Callable[..., dict[str, Any]]) -> None:

@@ -53,14 +53,15 @@ PAGE = """\
 <!DOCTYPE html><title>Private</title><link rel=icon href=data:,>
 <p id=user><!--#echo var="REMOTE_USER" --></p><p id=email><!--#echo var="OIDC_CLAIM_email" --></p>
 <p id=name><!--#echo var="OIDC_CLAIM_name" --></p><p id=token><!--#echo var="OIDC_access_token" --></p>
+<p id=userinfo><!--#echo var="OIDC_userinfo_json" --></p>
 """
 
 
 @contextlib.contextmanager
-def apache(port: int, settings: Mapping[str, str]) -> Iterator[str]:
+def apache(port: int, settings: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> Iterator[str]:
     """Serve ``/private/`` to people and ``/api/`` to access tokens, with these directives of mod_auth_openidc; the base URL.
 
-    Raises RuntimeError with Apache's words.
+    Directives name the ``files`` by ``{folder}``. Raises RuntimeError with Apache's words.
     """
     # Apache's children are another user, who must read the pages.
     with tempfile.TemporaryDirectory() as name:
@@ -73,9 +74,11 @@ def apache(port: int, settings: Mapping[str, str]) -> Iterator[str]:
         ):
             (folder / "pages" / part).mkdir(parents=True, exist_ok=True)
             (folder / "pages" / part / "index.shtml").write_text(text)
+        for file, content in (files or {}).items():
+            (folder / file).write_bytes(content)
         present = [part for part in PARTS if (MODULES / f"mod_{part}.so").exists()]  # Debian builds unixd in
         modules = "\n".join(f"LoadModule {part}_module {MODULES}/mod_{part}.so" for part in present)
-        lines = "\n".join(f'{name} "{value}"' for name, value in settings.items())
+        lines = "\n".join(f'{name} "{_quoted(value)}"' for name, value in settings.items()).replace("{folder}", str(folder))
         configuration = folder / "apache.conf"
         configuration.write_text(CONFIGURATION.format(folder=folder, port=port, modules=modules, settings=lines))
         with (folder / "output").open("wb") as output:
@@ -87,6 +90,10 @@ def apache(port: int, settings: Mapping[str, str]) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(timeout=10)
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path) -> None:
