@@ -15,6 +15,8 @@ from rig.browser import Browser, Page, chromium
 from rig.provider import Person, Provider
 from rig.server import Server
 
+from greatseal.testing.postgres import Cluster
+
 NAMES = ["first.example.test", "second.example.test"]
 
 
@@ -33,23 +35,29 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provider]:
-    """A running identity provider; the indirect parameter is that of :func:`server`, or a line of its section [oauth].
+@pytest.fixture(scope="module")
+def provider(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
+    """A running identity provider for the tests of a module.
 
-    With ``open`` programs register themselves.
+    The indirect parameter is that of :func:`server`, or a line of its section [oauth]. With ``open`` programs register themselves.
     """
     how = getattr(request, "param", "sqlite")
-    database = request.getfixturevalue("postgres_url") if how == "postgresql" else None
-    folder = tmp_path / "provider"
-    folder.mkdir()
-    provider = Provider(folder, database=database)
+    database = request.getfixturevalue("module_postgres_url") if how == "postgresql" else None
+    provider = Provider(tmp_path_factory.mktemp("provider"), database=database)
     if how == "open":
         provider.open_registration()
     if " = " in how:
         provider.configuration.write_text(provider.configuration.read_text().replace("[oauth]", f"[oauth]\n{how}"))
     with provider.running() if how == "command" else provider.forked():
         yield provider
+
+
+@pytest.fixture(scope="module")
+def module_postgres_url(postgres_cluster: Cluster) -> Iterator[str]:
+    """The URL of a database for the tests of a module."""
+    url = postgres_cluster.make()
+    yield url
+    postgres_cluster.drop(url)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -23,7 +23,7 @@ from rig.server import Server
 FIRST, SECOND = "first.example.test", "second.example.test"
 
 Program = Callable[[str, str], Path]
-both_databases = pytest.mark.parametrize("server", ["command", "postgresql"], indirect=True)
+both_databases = pytest.mark.parametrize("server", ["sqlite", "postgresql"], indirect=True)
 
 
 def certbot(program: Path, server: Server, folder: Path, *arguments: object) -> str:
@@ -42,7 +42,7 @@ def get_and_renew_with_certbot(program: Path, server: Server, folder: Path) -> N
     assert second.serial_number != first.serial_number
 
 
-@both_databases
+@pytest.mark.parametrize("server", ["command", "postgresql"], indirect=True)
 def test_certbot_of_debian_gets_and_renews(server: Server, program: Program, tmp_path: Path) -> None:
     get_and_renew_with_certbot(program("certbot", "certbot"), server, tmp_path)
 

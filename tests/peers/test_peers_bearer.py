@@ -60,13 +60,11 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-@pytest.fixture
-def provider(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> Iterator[Provider]:
+@pytest.fixture(scope="module")
+def provider(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cluster: Cluster) -> Iterator[Provider]:
     """A running identity provider that trusts the cluster: for its workload as a program, for one company's jobs as a person."""
-    database = request.getfixturevalue("postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
-    folder = tmp_path / "provider"
-    folder.mkdir()
-    provider = Provider(folder, database=database)
+    database = request.getfixturevalue("module_postgres_url") if getattr(request, "param", "sqlite") == "postgresql" else None
+    provider = Provider(tmp_path_factory.mktemp("provider"), database=database)
     provider.trust(
         {"issuer": CLUSTER, "jwks": cluster.jwks, "subject": "workload", "workloads": ["system:serviceaccount:shop:*"]},
         {"issuer": "https://ci.example", "jwks": cluster.jwks, "subject": "map", "people": {"repo:shop/site": USER}},

@@ -87,7 +87,6 @@ async def text_of(page: Page, selector: str) -> Any:
 
 
 @in_the_browser
-@pytest.mark.parametrize("provider", ["command"], indirect=True)
 async def test_mod_auth_openidc_signs_in_and_out(provider: Provider, httpd: str, page: Page) -> None:
     await page.goto(f"{httpd}/private/", to=f"{provider.issuer}/ui/auth/login")
     await sign_in(page, f"{provider.issuer}/api/auth/consent")

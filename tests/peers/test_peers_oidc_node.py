@@ -15,7 +15,7 @@ from rig.provider import CALLBACK, LOGGED_OUT, REGISTRATION_TOKEN, USER, Person,
 from greatseal.testing.service import free_port
 
 SCRIPTS = Path(__file__).with_name("node")
-both_databases = pytest.mark.parametrize("provider", ["command", "postgresql"], indirect=True)
+both_databases = pytest.mark.parametrize("provider", ["sqlite", "postgresql"], indirect=True)
 Run = Callable[..., dict[str, Any]]
 
 
@@ -83,7 +83,7 @@ def node(package: str) -> Path:
     return program
 
 
-@both_databases
+@pytest.mark.parametrize("provider", ["command", "postgresql"], indirect=True)
 def test_openid_client(provider: Provider, run: Run) -> None:
     registered = provider.register()
 

@@ -145,7 +145,6 @@ def test_requests_oauthlib(
         assert client.get(metadata["userinfo_endpoint"]).status_code == 401
 
 
-@pytest.mark.parametrize("provider", ["command"], indirect=True)
 def test_idpyoidc(provider: Provider, person: Person, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler for relying parties: discovery, the registered client, verification of the ID token, refresh, logout."""
     monkeypatch.chdir(tmp_path)  # it writes keys of its own into the current folder
