@@ -1,8 +1,8 @@
 """What may happen once happens once, whoever races and whatever the wall clock is set to meanwhile.
 
-One code, one rotation, one pushed request, one consent, one assertion, one device code, one CIBA request and one registration access token
-are each used by two and by fifty at once; of the answers one is a success, and every other use is noticed with its consequences. Half of
-the rounds run on a clock that is set ahead and back by 90 seconds all the time.
+One code, one rotation, one pushed request, one consent, one assertion, one DPoP proof, one device code, one CIBA request and one
+registration access token are each used by two and by fifty at once; of the answers one is a success, and every other use is noticed with
+its consequences. Half of the rounds run on a clock that is set ahead and back by 90 seconds all the time.
 
 ``make test`` runs 40 rounds of each on each database, mostly of two; ``make test-faults`` 2,000 of two and 2,000 of fifty
 (GREATSEAL_RACE_ROUNDS changes that).
@@ -24,6 +24,7 @@ from security.idp_ciba import Caller, caller_of
 from security.idp_desk import Desk, open_desk
 from security.idp_device import Device, device_of
 from security.idp_places import P256, TOO_OFTEN, Place, assertion_of, present
+from security.test_idp_dpop import Key
 
 from greatseal.clock import SystemClock
 from greatseal.testing.desk import CALLBACK, Answer, told
@@ -69,14 +70,17 @@ class Swaying(SystemClock):
 class Races:
     """The rounds: each makes something that may be used once, has it used by ``many`` at once, and looks at what came of it."""
 
-    def __init__(self, desk: Desk, ann: str, asking: dict[str, Any], place: Place, tv: Device, bank: Caller) -> None:
+    def __init__(
+        self, desk: Desk, ann: str, asking: dict[str, Any], place: Place, program: dict[str, Any], tv: Device, bank: Caller
+    ) -> None:
         self.desk = desk
         self.ann = ann
         self.asking = asking
         self.place = place
+        self.program = program
         self.tv = tv
         self.bank = bank
-        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "device", "registration", "ciba"), 0)
+        self.played = dict.fromkeys(("refresh", "code", "pushed", "consent", "assertion", "proof", "device", "registration", "ciba"), 0)
         self.registered: dict[str, Any] = {}
 
     async def play(self, kind: str, many: int) -> None:
@@ -131,6 +135,18 @@ class Races:
 
         assert won.json["access_token"]
         assert (await present(self.desk, token)).status in {401, TOO_OFTEN}
+
+    async def proof(self, many: int) -> None:
+        """RFC 9449 s11.1: a proof is for one request. On the clock ahead and on the clock behind it is too far from the time."""
+        proof = Key(self.desk).proof("POST", "/token", iat=int(time.time()))
+        answers: list[Answer] = []
+
+        while not any(answer.status == 200 for answer in answers):
+            answers += await at_once(
+                many, lambda: self.desk.form("/token", {"grant_type": "client_credentials"}, by=self.program, headers=proof)
+            )
+
+        assert one_of(answers, lambda lost: lost.outcome == (400, "invalid_dpop_proof")).json["token_type"] == "DPoP"
 
     async def device(self, many: int) -> None:
         """RFC 8628 s3.5: one poll gets tokens, and they stay good: asking twice is no attack."""
@@ -195,10 +211,12 @@ async def races(folder: Path, database: str, clock: Swaying, **tokens: int) -> A
     """A service for all rounds."""
     sections: dict[str, Any] = {"database": {"url": database}, "tokens": {**LIVES, **tokens}}
     sections["server"] = {"registration_token": INITIAL, "registration_management": True}
-    async with open_desk(folder, "client-auth-jwt", "resolver", "device-flow", "ciba", "registration", clock=clock, **sections) as desk:
+    features = ("client-auth-jwt", "resolver", "dpop", "device-flow", "ciba", "registration")
+    async with open_desk(folder, *features, clock=clock, **sections) as desk:
         asking = await desk.registered(consent="explicit")
         place = await assertion_of(desk, "ES256", P256)
-        yield Races(desk, await desk.cookie("ann"), asking, place, await device_of(desk), await caller_of(desk))
+        program = await desk.registered(grant_types=["client_credentials"], redirect_uris=None, scopes=["groups"])
+        yield Races(desk, await desk.cookie("ann"), asking, place, program, await device_of(desk), await caller_of(desk))
 
 
 async def compete(folder: Path, database: str, rounds: dict[int, int]) -> str:
