@@ -201,17 +201,34 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     more: Mapping[str, Any] = {}
 
 
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person is asked to allow, as of now.
-
-    ``authorization`` has the scopes that may be granted now; ``scopes`` says of each, the implied ones too, what it is, ``shown`` what
-    extensions show beside them. ``keys`` is what is remembered of that.
-    """
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client wants of a person: ``scopes``, and ``shown`` is what extensions show beside them."""
 
     client: Client
-    authorization: Authorization
     scopes: tuple[ScopeDefinition, ...]
     shown: tuple[Shown, ...] = ()
+
+    @property
+    def client_name(self) -> str:
+        """What people know the client by."""
+        return self.client.client_name or self.client.client_id
+
+    def in_json(self) -> Mapping[str, object]:
+        """For programs; the client is named by each as it likes."""
+        return {
+            "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in self.scopes],
+            "details": [{"title": one.title, "lines": one.lines} for one in self.shown],
+            **({"client_host": self.client.host} if self.client.host else {}),
+        }
+
+
+class Proposal(Wanted, frozen=True, kw_only=True):
+    """What a person is asked to allow, as of now.
+
+    ``authorization`` has the scopes that may be granted now; ``scopes`` are these and the implied ones. ``keys`` is what is remembered.
+    """
+
+    authorization: Authorization
     keys: tuple[str, ...] = ()
 
 

@@ -58,10 +58,13 @@ class Pages(Protocol):
         ``template`` is ``<package>/<file>`` of the folder ``templates`` in the package of a plugin. It extends ``base.html`` with its
         blocks ``title``, ``main`` and ``footer``, and has ``prefix``, the path of the issuer, to begin the paths of its links and forms
         with. A form carries ``<input type="hidden" name="form_token" value="{{ form_token }}">``, and what it is sent to asks
-        :meth:`check_form`. Forms lead to this origin and to ``form_targets`` (CSP sources) alone,
-        frames show ``frame_sources`` alone. ``script`` is JavaScript that runs at
-        the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a LookupError,
-        and UndefinedError for a value that is missing.
+        :meth:`check_form`. A page that asks a person includes ``wanted.html``, which shows the value ``wanted``, a
+        :class:`greatseal.api.authorization.Wanted`, and in its form ``decision.html``, the two buttons that send ``decision`` as
+        ``approve`` or ``deny``.
+
+        Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone. ``script`` is
+        JavaScript that runs at the end of the page, and no other does; it may ask this origin. Raises what Jinja raises:
+        TemplateNotFound, which is a LookupError, and UndefinedError for a value that is missing.
         """
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:

@@ -5,7 +5,8 @@ import msgspec
 from greatseal.api.http import Call, Owner, Reply, Route, Session
 from greatseal.api.identity import SessionCaller
 from greatseal.api.moments import seconds
-from greatseal_ciba.decisions import Decision, Decisions, Listed, Shown
+from greatseal_ciba.decisions import Decision, Decisions, Shown
+from greatseal_ciba.requests import Waiting
 
 PATH = "/api/auth/ciba"
 
@@ -32,7 +33,9 @@ class CibaApi:
         ]
 
     async def list(self, call: Call) -> Reply:
-        return Reply.json([_listed(one) for one in await self._decisions.all(call.caller_as(SessionCaller).session)])
+        return Reply.json(
+            [_listed(one.waiting, one.client_name) for one in await self._decisions.all(call.caller_as(SessionCaller).session)]
+        )
 
     async def show(self, call: Call) -> Reply:
         shown = await self._decisions.show(call, call.caller_as(SessionCaller).session, call.path["id"])
@@ -44,12 +47,11 @@ class CibaApi:
         return Reply.json({"status": "approved" if body.decision == "approve" else "denied"})
 
 
-def _listed(one: Listed | Shown) -> dict[str, object]:
-    waiting = one.waiting
+def _listed(waiting: Waiting, client_name: str) -> dict[str, object]:
     return {
         "id": waiting.id,
         "client_id": waiting.client_id,
-        "client_name": one.client_name,
+        "client_name": client_name,
         "binding_message": waiting.binding_message,
         "created_at": seconds(waiting.created_at),
         "expires_at": seconds(waiting.expires_at),
@@ -57,9 +59,4 @@ def _listed(one: Listed | Shown) -> dict[str, object]:
 
 
 def _described(shown: Shown) -> dict[str, object]:
-    proposal = shown.proposal
-    return {
-        **_listed(shown),
-        "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in proposal.scopes],
-        "details": [{"title": one.title, "lines": one.lines} for one in proposal.shown],
-    }
+    return {**_listed(shown.waiting, shown.proposal.client_name), **shown.proposal.in_json()}

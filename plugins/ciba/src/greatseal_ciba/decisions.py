@@ -28,10 +28,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Waiting
     proposal: Proposal
 
-    @property
-    def client_name(self) -> str:
-        return self.proposal.client.client_name or self.proposal.client.client_id
-
 
 class Decisions:
     """Of people who are signed in, each about what was asked of them."""

@@ -58,11 +58,9 @@ class CibaPage:
             call,
             _CONFIRM,
             page=f"{PAGE}/{shown.waiting.id}",
-            client_name=shown.client_name,
             binding_message=shown.waiting.binding_message,
             username=session.username,
-            scopes=shown.proposal.scopes,
-            details=shown.proposal.shown,
+            wanted=shown.proposal,
         )
 
     async def decide(self, call: Call) -> Reply:

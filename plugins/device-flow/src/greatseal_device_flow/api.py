@@ -44,14 +44,12 @@ class DeviceApi:
 
 
 def _described(shown: Shown) -> dict[str, object]:
-    proposal = shown.proposal
+    client = shown.proposal.client
     return {
         "user_code": shown.user_code,
-        "client_id": proposal.client.client_id,
-        "client_name": proposal.client.client_name,
-        **({"client_host": proposal.client.host} if proposal.client.host else {}),
-        "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in proposal.scopes],
-        "details": [{"title": one.title, "lines": one.lines} for one in proposal.shown],
+        "client_id": client.client_id,
+        "client_name": client.client_name,
+        **shown.proposal.in_json(),
         "expires_at": seconds(shown.waiting.expires_at),
         "status": shown.waiting.status,
     }

@@ -72,17 +72,13 @@ class DevicePage:
             return self._sign_in(typed)
         except (NotFound, Conflict, RateLimited) as problem:
             return self._enter(call, problem, typed)
-        proposal = shown.proposal
         return self._pages.page(
             call,
             _CONFIRM,
             page=PAGE,
             user_code=shown.user_code,
-            client_name=proposal.client.client_name or proposal.client.client_id,
-            client_host=proposal.client.host,
             username=session.username,
-            scopes=proposal.scopes,
-            details=proposal.shown,
+            wanted=shown.proposal,
         )
 
     def _enter(self, call: Call, problem: Problem | None = None, typed: str = "") -> Reply:

@@ -59,6 +59,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...]
     is_system: bool
 
+    @property
+    def definition(self) -> ScopeDefinition:
+        """As plugins know it."""
+        return ScopeDefinition(self.name, self.description, self.claims)
+
 
 class Asked(msgspec.Struct, frozen=True):
     """What a client wants to be allowed: ``scopes`` by their names, and ``implied``.

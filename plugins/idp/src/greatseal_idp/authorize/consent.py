@@ -1,11 +1,11 @@
 """Consent: the person allows a client what it asks for, or does not. For pages and for programs."""
 
-from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from greatseal.api.authorization import Wanted
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccessDenied, Login, SessionView
@@ -20,11 +20,10 @@ from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered,
 from greatseal_idp.authorize.response import Responses, refusal
 from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.extensions import Details
 from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.pages.forms import media_type
 from greatseal_idp.pages.render import Pages, form_sources, wants_html
-from greatseal_idp.scopes import Scope, Scopes
+from greatseal_idp.scopes import Scopes
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.schemes import OwnOrigin
 
@@ -110,22 +109,19 @@ class ConsentEndpoint:
         asked = await self._authorize.permitted(call, request, client, session)
         details = await self._authorize.details(request, client, session)
         known = await self._scopes.all()
-        scopes = [known[name] for name in asked.all]
+        wanted = Wanted(client=client, scopes=tuple(known[name].definition for name in asked.all), shown=tuple(details.shown))
         if not wants_html(call):
-            return Reply.json(_described(consent_id, waiting, client, scopes, details))
+            return Reply.json(_described(consent_id, waiting, wanted))
         return self._pages.page(
             call,
             "consent.html",
             form_targets=form_sources(request.to.redirect_uri),
             consent_id=consent_id,
-            client_name=client.client_name or client.client_id,
             username=session.username,
-            scopes=scopes,
-            details=details.shown,
             redirect_host=_host_of(request),
-            client_host=client.host,
             policy_uri=_web_link(client, "policy_uri"),
             tos_uri=_web_link(client, "tos_uri"),
+            wanted=wanted,
         )
 
     async def _decide(self, call: Call, session: SessionView) -> Reply:
@@ -188,15 +184,14 @@ def _none_pending() -> NotFound:
     return NotFound("no such consent is pending in this session; start again at the application")
 
 
-def _described(consent_id: str, waiting: Waiting, client: Client, scopes: Sequence[Scope], details: Details) -> dict[str, object]:
+def _described(consent_id: str, waiting: Waiting, wanted: Wanted) -> dict[str, object]:
+    client = wanted.client
     links = {name: link for name in LINKS if (link := _web_link(client, name))}
     return {
         "consent_id": consent_id,
         "client": {"client_id": client.client_id, "client_name": client.client_name, **links},
-        "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in scopes],
-        "details": [{"title": one.title, "lines": one.lines} for one in details.shown],
+        **wanted.in_json(),
         "redirect_host": _host_of(waiting.kept.request),
-        **({"client_host": client.host} if client.host else {}),
         "expires_at": waiting.expires_at // SECOND,
     }
 

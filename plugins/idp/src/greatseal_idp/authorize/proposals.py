@@ -11,7 +11,6 @@ from greatseal.api.authorization import (
     UnmetAuthenticationRequirements,
 )
 from greatseal.api.clients import Client, Clients, ProvenRequest
-from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
 from greatseal.api.moments import SECOND
@@ -79,7 +78,7 @@ class Proposals:
         return Proposal(
             client=client,
             authorization=msgspec.structs.replace(authorization, scopes=asked.scopes, implied=asked.implied),
-            scopes=tuple(ScopeDefinition(name, known[name].description, known[name].claims) for name in asked.all if name in known),
+            scopes=tuple(known[name].definition for name in asked.all if name in known),
             shown=details.shown,
             keys=details.keys,
         )
