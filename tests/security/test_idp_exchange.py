@@ -149,6 +149,43 @@ async def test_what_ends_a_sign_in_ends_what_was_exchanged(desk, service):
     assert (await exchange(desk, service, plain["access_token"])).outcome == (400, "invalid_request")
 
 
+async def test_s028_an_id_token_is_exchanged_for_as_long_as_what_it_came_with(desk):
+    """A family, a code or a consent that ended, ends the ID token too: it would be worth another access token."""
+    both = await desk.registered(grant_types=["authorization_code", "refresh_token", GRANT], consent="explicit")
+
+    async def sign_in(scope: str) -> tuple[str, dict[str, str]]:
+        code = await desk.code(await desk.cookie("ann"), client_id=both["client_id"], scope=scope)
+        return code, (await desk.redeem(code, by=both)).json
+
+    async def exchanged(tokens: Any) -> Answer:
+        return await exchange(desk, both, tokens["id_token"], ID_TOKEN)
+
+    _, family = await sign_in("openid offline_access")
+    code, plain = await sign_in("openid")
+    _, whole = await sign_in("openid")
+    before = [(await exchanged(tokens)).json["access_token"] for tokens in (family, plain, whole)]
+    await desk.form("/revoke", {"token": family["refresh_token"]}, by=both)
+    assert (await exchanged(family)).outcome == (400, "invalid_request")
+    await desk.redeem(code, by=both)
+    assert (await exchanged(plain)).outcome == (400, "invalid_request")
+    assert (await exchanged(whole)).status == 200
+    await desk.provider.consents.withdraw("ann@LOCALHOST", both["client_id"])
+    assert (await exchanged(whole)).outcome == (400, "invalid_request")
+    assert [await desk.introspect(text, by=both) for text in before] == [{"active": False}] * 3
+
+
+async def test_s028_what_was_exchanged_ends_with_the_client_that_it_came_from(desk, service):
+    first = await desk.registered()
+    redeemed = await desk.redeem(await desk.code(await desk.cookie("ann"), client_id=first["client_id"]), by=first)
+    once = (await exchange(desk, service, redeemed.json["access_token"])).json["access_token"]
+    twice = (await exchange(desk, service, once)).json["access_token"]
+    assert (await desk.introspect(twice, by=service))["active"]
+
+    assert (await desk.ask("DELETE", f"/api/admin/clients/{first['client_id']}", cookie=desk.admin)).status == 204
+    assert [await desk.introspect(text, by=service) for text in (once, twice)] == [{"active": False}] * 2
+    assert (await exchange(desk, service, twice)).outcome == (400, "invalid_request")
+
+
 async def test_a_stolen_bound_token_is_exchanged_by_nobody(desk):
     frontend, service, owner = (
         await desk.registered(resources=[API]),

@@ -121,7 +121,7 @@ async def test_the_new_token_holds_no_more_and_lives_no_longer(exchange, tokens)
     assert granted.exchanged == tokens.subjects["ann", ACCESS_TOKEN].claims
     assert (granted.may_refresh, granted.family, granted.id_token) == (False, None, None)
     assert granted.issued_token_type == ACCESS_TOKEN
-    assert granted.claims == {}, "without an actor nobody is named"
+    assert granted.claims == {"via": ["shop"]}, "without an actor nobody is named but the client that it came from"
     assert [event.event_type for event in granted.events] == ["token_exchange"]
     (question,) = tokens.questions
     assert (question.phase, question.subject, question.actor, question.target_service) == ("exchange", "ann@EXAMPLE", None, None)
@@ -133,8 +133,13 @@ async def test_what_ends_the_subject_token_ends_the_new_one(exchange, tokens):
 
     granted = await exchange(GOOD)
 
-    assert granted.claims == {"family": "f1"}
+    assert granted.claims == {"family": "f1", "via": ["shop"]}
     assert granted.origin == b"code"
+
+
+async def test_a_token_tells_each_client_that_it_came_from_once(exchange, tokens):
+    tokens.subjects["ann", ACCESS_TOKEN] = token({"via": ["first", "orders", "shop"]})
+    assert (await exchange(GOOD)).claims == {"via": ["first", "shop"]}, "it ends with its own client anyway"
 
 
 async def test_idp_053_idp_054_an_actor_is_named_by_its_registration_with_those_before_it(exchange, tokens):

@@ -30,7 +30,7 @@ DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 CIBA = "urn:openid:params:grant-type:ciba"
 BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 GRANTS = {"device-flow": DEVICE, "ciba": CIBA, "token-exchange": EXCHANGE, "jwt-bearer": BEARER}
-ADMINISTERED = {"token-exchange", "jwt-bearer"}
+ADMINISTERED = {"ciba", "token-exchange", "jwt-bearer"}
 """Features whose clients an administrator registers."""
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

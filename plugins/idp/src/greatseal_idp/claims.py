@@ -14,7 +14,7 @@ USERINFO_CLAIMS = "userinfo_claims"
 OWN = frozenset(
     {
         "acr", "act", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "client_id", "cnf", "events", "exp",
-        "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", USERINFO_CLAIMS,
+        "family", "iat", "iss", "jti", "may_act", "nbf", "nonce", "origin", "scope", "sid", "sub", "via", USERINFO_CLAIMS,
     }
 )  # fmt: skip
 """Claims that say something about a token or a sign-in: no scope, no provider and no extension sets them."""

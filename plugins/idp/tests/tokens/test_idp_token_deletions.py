@@ -314,6 +314,7 @@ async def test_what_is_over_is_not_live_while_its_rows_are_there(desk: Any, clie
     desk.provider.endings.pending[over.id] = over
 
     assert not await desk.is_live(client, tokens["access_token"])
+    assert await desk.provider.tokens.subject(tokens["id_token"], "urn:ietf:params:oauth:token-type:id_token") is None
     assert (await desk.refresh(client, tokens["refresh_token"])).error == "invalid_grant"
 
 

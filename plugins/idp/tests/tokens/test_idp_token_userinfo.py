@@ -119,7 +119,7 @@ async def test_core_2_the_claims_of_an_id_token(desk: Any, client: Any) -> None:
     assert read.header["typ"] == "JWT"
     assert read.claims == {
         "iss": desk.service.url, "sub": "alice@LOCALHOST", "aud": client.client_id, "iat": now, "exp": now + 900, "auth_time": now,
-        "amr": ["pwd"], "acr": "gold", "sid": "s1", "nonce": 'n "x"',
+        "amr": ["pwd"], "acr": "gold", "sid": "s1", "nonce": 'n "x"', "origin": desk.read(tokens["access_token"]).claims["origin"],
         "at_hash": b64url_encode(sha256(tokens["access_token"].encode()).digest()[:16]),
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any
 from greatseal.api.clients import Client
 from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import BadRequest
+from greatseal.api.tokens import SubjectToken
 
 DEPTH = 5
 """How many actors a token names at most, the current one and those before it."""
@@ -22,9 +23,11 @@ def check_permission(claims: Mapping[str, Any], client: Client, issuer: str) -> 
         raise AccessDenied("may_act of the subject token does not name this client (RFC 8693 s4.4)")
 
 
-def carried(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """The claims that every exchange hands on."""
-    return {name: claims[name] for name in CARRIED if name in claims}
+def carried(subject: SubjectToken, client: Client) -> dict[str, Any]:
+    """The claims that every exchange hands on, and ``via``: the clients from whose tokens the new one came, with each of which it ends."""
+    claims = {name: subject.claims[name] for name in CARRIED if name in subject.claims}
+    via = [one for one in (*subject.claims.get("via", ()), subject.client_id) if one not in {None, client.client_id}]
+    return claims | ({"via": list(dict.fromkeys(via))} if via else {})
 
 
 def acting(client: Client, prior: object) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class TokenExchange(Grant[msgspec.Struct]):
         order = read(form, client, self._issuer)
         subject, person = await self._subject(order.subject, request)
         check_permission(subject.claims, client, self._issuer)
-        claims = carried(subject.claims)
+        claims = carried(subject, client)
         if order.actor is not None:
             await self._check_actor(order.actor, request)
             claims["act"] = acting(client, subject.claims.get("act"))

@@ -119,12 +119,7 @@ class Issuer:
             claims |= _sign_in(granted.authentication)
         if granted.cnf:
             claims["cnf"] = granted.cnf
-        # Under one of these the token can be revoked later.
-        if granted.family is not None:
-            claims["family"] = granted.family.id
-        elif granted.origin is not None:
-            claims["origin"] = b64url_encode(granted.origin)
-        return claims
+        return claims | _hangs_on(granted)
 
     async def _access_token(self, client: Client, claims: Mapping[str, Any]) -> str:
         if client.more.get("access_token_format") == "opaque":
@@ -148,6 +143,7 @@ class Issuer:
             "iat": now,
             "exp": self._ends(granted, now + self._id_ttl),
             **_sign_in(authentication),
+            **_hangs_on(granted),
         }
         if access_token is not None:
             claims["at_hash"] = at_hash(access_token)
@@ -166,6 +162,13 @@ def _uuid() -> str:
 def at_hash(access_token: str) -> str:
     """The left half of the SHA-256 of an access token (OpenID Connect Core s3.1.3.6); ES256 and RS256 both have this hash."""
     return b64url_encode(sha256(access_token.encode("ascii")).digest()[:16])
+
+
+def _hangs_on(granted: Granted) -> dict[str, str]:
+    """Under what a token can be revoked later. An ID token too: it can be exchanged for another access token."""
+    if granted.family is not None:
+        return {"family": granted.family.id}
+    return {} if granted.origin is None else {"origin": b64url_encode(granted.origin)}
 
 
 def _sign_in(authentication: Authentication) -> dict[str, Any]:

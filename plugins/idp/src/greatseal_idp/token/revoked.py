@@ -32,7 +32,8 @@ class Revocations:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._ttl = host.settings(TokenSettings).access_token_ttl * 1_000_000
+        settings = host.settings(TokenSettings)
+        self._ttl = max(settings.access_token_ttl, settings.id_token_ttl) * 1_000_000  # an ID token can be exchanged
         self._until: dict[str, int] = {}
         self._latest = 0
         self._wanted, self._read = 1, 0

@@ -151,7 +151,11 @@ class TokensImpl:
     async def _identity_subject(self, token: str) -> SubjectToken | None:
         claims = self._signing.identity(token) if token.isascii() else None
         await self._revocations.load()
-        if claims is None or claims["exp"] * SECOND <= self._host.clock.now() or self._revocations.any(revocable(claims)):
+        if claims is None or claims["exp"] * SECOND <= self._host.clock.now():
+            return None
+        told = {**claims, "client_id": claims["aud"]}
+        # It tells of a session, and ends with that also where its family does not.
+        if self._revocations.any((*revocable(told), f"session {claims.get('sid')}")) or self._endings.cover_token(told):
             return None
         return SubjectToken(
             subject=claims["sub"],
@@ -165,7 +169,10 @@ class TokensImpl:
 
 
 def revocable(claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys under which a token may have been revoked. Those of a family outlive the session (``offline_access``)."""
+    """The keys under which a token may have been revoked. Those of a family outlive the session (``offline_access``).
+
+    ``via`` are the clients from whose tokens it was exchanged.
+    """
     names = {
         "jti": "jti",
         "client_id": "client",
@@ -173,7 +180,8 @@ def revocable(claims: Mapping[str, Any]) -> tuple[str, ...]:
         "origin": "origin",
         **({} if "family" in claims else {"sid": "session"}),
     }
-    return tuple(f"{kind} {claims[name]}" for name, kind in names.items() if name in claims)
+    through = (f"client {client_id}" for client_id in claims.get("via", ()))
+    return (*(f"{kind} {claims[name]}" for name, kind in names.items() if name in claims), *through)
 
 
 def authentication_of(claims: Mapping[str, Any]) -> Authentication | None:
