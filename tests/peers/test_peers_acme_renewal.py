@@ -1,6 +1,5 @@
 """Clients that we did not write renew when the server says so (RFC 9773), and choose a profile (draft-ietf-acme-profiles)."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import pytest
 import trustme
 from cryptography import x509
 from faults.invariants import rows_of
+from rig import warm
 from rig.acme import b64url
 from rig.apache import APACHE
 from rig.clients import run, verified
@@ -41,8 +41,8 @@ def profiled(folder: Path, database: str | None = None, authority: trustme.CA | 
 
 def revoke(server: Server, leaf: x509.Certificate) -> None:
     """As the operator of a server that is stopped."""
-    command = [*server.program, "ca", "revoke", "-c", str(server.configuration), f"{leaf.serial_number:x}", "--reason", "superseded"]
-    done = subprocess.run(command, cwd=server.folder, check=False, timeout=60, capture_output=True, text=True)
+    which = ("-c", str(server.configuration), f"{leaf.serial_number:x}")
+    done = warm.run("ca", "revoke", *which, "--reason", "superseded", cwd=server.folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
