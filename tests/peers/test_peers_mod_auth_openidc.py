@@ -10,6 +10,7 @@ import html
 import json
 import os
 import re
+import shlex
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from typing import Any
@@ -23,18 +24,16 @@ from rig.apache import APACHE, MOD_AUTH_OPENIDC, apache
 from rig.forms import forms_of
 from rig.mtls import Own
 from rig.provider import USER, Person
+from rig.proxies import block
 
 from greatseal.testing.service import free_port
+from greatseal_client_auth_mtls.certificates import thumbprint_of
 
 __all__ = ["reached", "visitor"]
 
 KEY, STRANGE = (RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}) for _ in range(2))
-OBJECT = {
-    "request_object_type": "request",
-    "crypto": {"sign_alg": "PS256"},
-    "copy_from_request": ["client_id", "response_type", "scope"],
-    "copy_and_remove_from_request": ["redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method"],
-}
+DOCUMENTED = dict(shlex.split(line) for line in block("apache", 1).replace("/etc/apache2/", "{folder}/").splitlines())
+OBJECT = json.loads(DOCUMENTED["OIDCRequestObject"])
 
 pytestmark = pytest.mark.parametrize("reached", ["direct", "nginx"], indirect=True)
 
@@ -55,10 +54,6 @@ def site(
         "OIDCProviderMetadataURL": f"{reached.provider.issuer}/.well-known/openid-configuration",
         "OIDCCABundlePath": "{folder}/authority.pem",
         "OIDCClientID": client["client_id"],
-        "OIDCProviderTokenEndpointAuth": "none",
-        "OIDCClientTokenEndpointCert": "{folder}/own.pem",
-        "OIDCClientTokenEndpointKey": "{folder}/own.key",
-        "OIDCPrivateKeyFiles": "one#{folder}/sign.pem",
         "OIDCProviderAuthRequestMethod": method,
         "OIDCRedirectURI": f"{base}/callback",
         "OIDCCryptoPassphrase": "a passphrase of this server alone",
@@ -66,14 +61,18 @@ def site(
         "OIDCPKCEMethod": "S256",
         "OIDCRemoteUserClaim": "preferred_username",
         "OIDCPassUserInfoAs": "json",
-        **({"OIDCRequestObject": json.dumps(wraps)} if wraps else {}),
+        **DOCUMENTED,
+        "OIDCRequestObject": json.dumps(wraps),
     }
     files = {
         "authority.pem": reached.authority.read_bytes(),
-        "own.pem": shows.certificate.read_bytes(),
-        "own.key": shows.key.read_bytes(),
-        "sign.pem": key.as_pem(private=True),
+        "wiki.pem": shows.certificate.read_bytes(),
+        "wiki.key": shows.key.read_bytes(),
+        "requests.key": key.as_pem(private=True),
+        "requests.pem": key.as_pem(private=False),
     }
+    if not wraps:
+        del settings["OIDCRequestObject"]
     with apache(port, settings, files) as url:
         yield url
 
@@ -107,11 +106,10 @@ def part(token: str, number: int) -> Any:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_it_signs_in_with_a_signed_request_and_gets_bound_tokens(reached: Reached, visitor: Person, method: str) -> None:
-    def userinfo(*certificate: Own) -> int:
-        own = tuple((str(one.certificate), str(one.key)) for one in certificate)
+    def userinfo(certificate: tuple[str, str] | None) -> int:
         proof = {"Authorization": f"Bearer {page['token']}"}
         url = f"{reached.provider.issuer}/userinfo"
-        return requests.get(url, headers=proof, cert=own[0] if own else None, verify=str(reached.authority), timeout=10).status_code
+        return requests.get(url, headers=proof, cert=certificate, verify=str(reached.authority), timeout=10).status_code
 
     with site(reached, shows=reached.own, method=method) as base:
         asked, page = sign_in(visitor, base)
@@ -120,13 +118,21 @@ def test_it_signs_in_with_a_signed_request_and_gets_bound_tokens(reached: Reache
         assert part(asked["request"], 0) == {"alg": "PS256", "kid": "one"}
         assert (page["user"], page["email"], page["name"]) == (USER, "ada@example.org", "Ada Example")
         assert part(page["token"], 1)["cnf"] == reached.cnf
-        assert [userinfo(reached.own), userinfo(reached.other), userinfo()] == [200, 401, 401]
+        assert [userinfo(reached.own.pair), userinfo(reached.other.pair), userinfo(None)] == [200, 401, 401]
 
         private = quote(f"{base}/private/", safe="")
         refreshed = visitor.session.get(f"{base}/callback?refresh={private}&access_token={page['token']}", timeout=10)
         again = shown(refreshed)["token"]
         assert again != page["token"]
         assert part(again, 1)["cnf"] == reached.cnf
+
+
+def test_the_keys_that_it_shows_can_be_registered(reached: Reached) -> None:
+    with site(reached, shows=reached.own) as base:
+        jwks = requests.get(f"{base}/callback?jwks=rsa", timeout=10).json()
+
+    assert reached.registered(jwks=jwks, require_signed_request_object=True)["jwks"] == jwks
+    assert [(one["kid"], one["n"]) for one in jwks["keys"]] == [("one", KEY.as_dict()["n"])]
 
 
 def test_without_bound_tokens_it_asks_userinfo(reached: Reached, visitor: Person) -> None:
@@ -168,3 +174,41 @@ def refusal(person: Person, url: str) -> tuple[int, str]:
     """The status and the error of a page that the provider shows itself."""
     answer = person.session.get(url, headers={"Accept": "application/json"}, allow_redirects=False, timeout=10)
     return answer.status_code, answer.json()["error"]
+
+
+def test_it_guards_an_api_with_bound_tokens(reached: Reached) -> None:
+    """It reads the token itself, and compares ``cnf`` with the thumbprint that Apache was told for a certificate: it computes none."""
+    port, api = free_port(), reached.registered(redirect_uris=None, grant_types=["client_credentials"], scopes=["profile"])
+    thumbprints = {
+        f"SetEnvIfExpr \"%{{SSL_CLIENT_M_SERIAL}} == '{one.serial:X}'\"": f"TB_SSL_CLIENT_CERT_FINGERPRINT={thumbprint_of(one.der)}"
+        for one in (reached.own, reached.other)
+    }
+    settings = {
+        "SSLEngine": "on",
+        "SSLCertificateFile": "{folder}/tls.pem",
+        "SSLCertificateKeyFile": "{folder}/tls.key",
+        "SSLSessionCache": "none",
+        "SSLVerifyClient": "optional_no_ca",
+        "SSLVerifyDepth": "10",
+        **thumbprints,
+        "OIDCCABundlePath": "{folder}/authority.pem",
+        "OIDCCryptoPassphrase": "a passphrase of this server alone",
+        "OIDCOAuthVerifyJwksUri": f"{reached.provider.issuer}/jwks",
+        "OIDCOAuthAccessTokenBindingPolicy": "enforced",
+        "OIDCOAuthRemoteUserClaim": "sub",
+    }
+    files = {
+        "authority.pem": reached.authority.read_bytes(),
+        "tls.pem": (reached.provider.folder / "tls.pem").read_bytes(),
+        "tls.key": (reached.provider.folder / "tls.key").read_bytes(),
+    }
+    form = {"grant_type": "client_credentials", "client_id": api["client_id"], "scope": "profile"}
+    verify = str(reached.authority)
+    token = requests.post(f"{reached.provider.issuer}/token", form, cert=reached.own.pair, verify=verify, timeout=10).json()["access_token"]
+
+    def call(certificate: tuple[str, str] | None) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        return requests.get(f"https://localhost:{port}/api/", headers=headers, cert=certificate, verify=verify, timeout=10).status_code
+
+    with apache(port, settings, files):
+        assert [call(reached.own.pair), call(reached.other.pair), call(None)] == [200, 401, 401]

@@ -3,18 +3,20 @@
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 APACHE = shutil.which("apache2", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 MODULES = Path("/usr/lib/apache2/modules")
 MOD_AUTH_OPENIDC = MODULES / "mod_auth_openidc.so"
-PARTS = ("mpm_event", "unixd", "authn_core", "authz_core", "authz_user", "dir", "mime", "include", "auth_openidc")
+PARTS = (
+    *("mpm_event", "unixd", "authn_core", "authz_core", "authz_user", "dir", "mime", "include", "setenvif"),
+    *("ssl", "socache_shmcb", "auth_openidc"),
+)
 CONFIGURATION = """\
 ServerName 127.0.0.1
 ServerRoot {folder}
@@ -26,6 +28,7 @@ Listen 127.0.0.1:{port}
 User www-data
 Group www-data
 StartServers 1
+KeepAlive Off
 DocumentRoot {folder}/pages
 DirectoryIndex index.shtml
 TypesConfig /etc/mime.types
@@ -83,10 +86,9 @@ def apache(port: int, settings: Mapping[str, str], files: Mapping[str, bytes] | 
         configuration.write_text(CONFIGURATION.format(folder=folder, port=port, modules=modules, settings=lines))
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen([str(APACHE), "-f", configuration, "-DFOREGROUND"], stdout=output, stderr=output)
-        url = f"http://127.0.0.1:{port}"
         try:
-            _wait_until_ready(process, url, folder)
-            yield url
+            wait_until_it_listens(process, port, folder)
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(timeout=10)
@@ -96,13 +98,12 @@ def _quoted(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path) -> None:
+def wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
+    """Raises RuntimeError with the words that the process wrote into ``output`` and ``error.log`` of its folder."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/", timeout=5):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.005)
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+            return
+        time.sleep(0.005)
     log = folder / "error.log"
-    raise RuntimeError(f"Apache is not ready:\n{(folder / 'output').read_text()}\n{log.read_text() if log.exists() else ''}")
+    raise RuntimeError(f"the server is not ready:\n{(folder / 'output').read_text()}\n{log.read_text() if log.exists() else ''}")

@@ -8,6 +8,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 
 import trustme
+from cryptography import x509
 from rig.provider import Provider
 from rig.proxies import proxy
 
@@ -68,3 +69,5 @@ class Own:
         issued.private_key_pem.write_to_path(self.key)
         self.pem = issued.cert_chain_pems[0].bytes().decode()
         self.der = ssl.PEM_cert_to_DER_cert(self.pem)
+        self.serial = x509.load_der_x509_certificate(self.der).serial_number
+        self.pair = (str(self.certificate), str(self.key))

@@ -4,14 +4,12 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rig.apache import APACHE, MODULES
+from rig.apache import APACHE, MODULES, wait_until_it_listens
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/clients-with-certificates.md"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -65,7 +63,7 @@ def proxy(kind: str, port: int, behind: int, certificate: Path, key: Path) -> It
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
-            _wait_until_it_listens(process, port, folder)
+            wait_until_it_listens(process, port, folder)
             yield
         finally:
             process.terminate()
@@ -89,9 +87,14 @@ def _nginx(folder: Path, port: int, behind: int) -> list[str]:
     return [str(NGINX), "-p", str(folder), "-c", str(configuration)]
 
 
+def block(language: str, number: int = 0) -> str:
+    """That block of the guide."""
+    return str(re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)[number])
+
+
 def _documented(language: str, folder: Path, port: int, behind: int) -> str:
-    """The block of the guide; only names, ports and files are ours."""
-    (block,) = re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    """The first block of the guide; only names, ports and files are ours."""
+    text = block(language)
     ours = {
         "*:443": f"127.0.0.1:{port}",
         "listen 443": f"listen 127.0.0.1:{port}",
@@ -102,15 +105,5 @@ def _documented(language: str, folder: Path, port: int, behind: int) -> str:
         "127.0.0.1:8080": f"127.0.0.1:{behind}",
     }
     for theirs, instead in ours.items():
-        block = block.replace(theirs, instead)
-    return str(block)
-
-
-def _wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-            return
-        time.sleep(0.005)
-    log = folder / "error.log"
-    raise RuntimeError(f"the proxy is not ready:\n{(folder / 'output').read_text()}\n{log.read_text() if log.exists() else ''}")
+        text = text.replace(theirs, instead)
+    return text
