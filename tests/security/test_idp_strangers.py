@@ -16,7 +16,7 @@ from security.idp_desk import BROWSER, Desk, open_desk
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
 from greatseal.jose.jwk import jwk_of
-from greatseal.testing.desk import CALLBACK, Answer
+from greatseal.testing.desk import CALLBACK, Answer, told
 from greatseal_ciba.tables import request as ciba_requests
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,6 +47,11 @@ async def desk(tmp_path_factory: pytest.TempPathFactory, web: Documents) -> Asyn
         yield desk
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ann(desk: Desk) -> str:
+    return await desk.cookie("ann")
+
+
 def published(web: Documents, path: str, **members: Any) -> str:
     """The id of a client that proves itself by a key in its own document."""
     url, keys = web.url(path), {"keys": [jwk_of(KEY.public_key())]}
@@ -74,10 +79,9 @@ async def test_s033_a_stranger_asks_nobody_by_name_and_learns_no_names(desk: Des
     assert await desk.rows(ciba_requests) == []
 
 
-async def test_s033_who_confirms_a_device_sees_where_its_application_comes_from(desk: Desk, web: Documents) -> None:
+async def test_s033_who_confirms_a_device_sees_where_its_application_comes_from(desk: Desk, web: Documents, ann: str) -> None:
     url = published(web, "/device.json", client_name="Your company", grant_types=[DEVICE])
     code = (await post(desk, "/device_authorization", url, scope="openid")).json["user_code"]
-    ann = await desk.cookie("ann")
 
     page = await desk.get(f"/device?user_code={code}", cookie=ann, headers=BROWSER)
     assert "Your company" in page.text
@@ -114,3 +118,14 @@ async def test_names_in_letters_that_run_to_the_left_are_names(desk: Desk) -> No
     for name in ("שלום", "عليكم"):
         made = await desk.post("/register", json={"client_name": name, "redirect_uris": [CALLBACK]}, headers=BY_TOKEN)
         assert (made.status, made.json["client_name"]) == (201, name)
+
+
+@pytest.mark.parametrize("wrong", [{"scope": "nothing"}, {"response_type": "token"}, {"request": "e30.e30."}, {"prompt": "none login"}])
+async def test_s009_a_link_to_this_service_does_not_lead_to_a_stranger(desk: Desk, web: Documents, ann: str, wrong: dict[str, str]) -> None:
+    """RFC 9700 s4.11.2: who follows it sees the refusal here, unless they are signed in."""
+    stranger = published(web, "/phish.json", redirect_uris=[CALLBACK])
+
+    assert (await desk.authorize(client_id=stranger, **wrong)).shown
+    assert "error" in told(await desk.authorize(ann, client_id=stranger, **wrong))
+    assert told(await desk.authorize(client_id=stranger, scope="openid", prompt="none"))["error"] == "login_required"
+    assert "error" in told(await desk.authorize(**wrong)), "a client that was let in is told"

@@ -14,7 +14,7 @@ from greatseal.api.tokens import Tokens
 from greatseal.host import Host
 from greatseal_idp.authorize.consents import ConsentRequired, Consents, is_implicit
 from greatseal_idp.authorize.reader import Reader, asked_of
-from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered
+from greatseal_idp.authorize.request import Addressee, AuthorizationRequest, NotRegistered
 from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, PUSHED, SIGN_IN, URN, InvalidRequestUri, Kept, Spent, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
@@ -98,14 +98,23 @@ class AuthorizeEndpoint:
         except Problem as problem:
             if "redirect_uri" not in parameters:
                 raise
-            return await self._responses.refuse(call, self._reader.addressee(parameters, client), problem)
+            return await self._refuse(call, self._reader.addressee(parameters, client), client, problem)
         to = self._reader.addressee(asking.given, client)
         # From here on the client is told, by redirect.
         try:
             request = await self._reader.checked(asking, to)
         except Problem as problem:
-            return await self._responses.refuse(call, to, problem)
+            return await self._refuse(call, to, client, problem)
         return await self._go_on(call, Kept(request=request), client, parameters)
+
+    async def _refuse(self, call: Call, to: Addressee, client: Client, problem: Problem) -> Reply:
+        """Tell the client. One that anybody may have published is told by somebody who is signed in, and else it is shown here.
+
+        Otherwise a link to this service would lead to whatever page a stranger named (RFC 9700 s4.11.2).
+        """
+        if client.host is not None and await self._login.session(call) is None:
+            raise problem
+        return await self._responses.refuse(call, to, problem)
 
     async def _client(self, parameters: Parameters) -> Client:
         client_id = parameters.get("client_id")
