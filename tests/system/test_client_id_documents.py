@@ -237,3 +237,18 @@ async def test_many_unknown_urls_are_not_all_fetched(desk: Desk, web: Documents)
 
     assert found == [400] * 30 + [503] * 10
     assert len(web.asked) == 30
+
+
+async def test_who_names_many_urls_of_a_host_takes_nothing_from_its_clients(desk: Desk, web: Documents) -> None:
+    cookie, url = await desk.cookie("ann"), web.url(PATH)
+    assert (await desk.authorize(cookie, client_id=url)).status == 303
+    desk.clock.advance(301)
+    others = [(await desk.authorize(cookie, client_id=web.url(f"/none-{n}"))).status for n in range(40)]
+
+    assert others.count(503) == 10
+    assert (await desk.authorize(cookie, client_id=url)).status == 303
+    assert web.asked.count(PATH) == 2
+    web.pages[PATH] = None
+    desk.clock.advance(301)
+    gone = [(await desk.authorize(cookie, client_id=url)).status for _ in range(12)]
+    assert gone == [400] * 10 + [503] * 2, "and not even a known place is asked over and over"

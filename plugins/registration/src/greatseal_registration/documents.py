@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 from collections import OrderedDict
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,8 @@ from greatseal.net import AddressPolicy, Fetched, NameResolver, fetch
 from greatseal_registration.bodies import completed
 from greatseal_registration.settings import Registration
 
+V = TypeVar("V")
+
 SOURCE = "document"
 LARGEST = 5 * 1024  # the draft, s6.6
 FETCH_SECONDS = 5.0
@@ -26,6 +28,8 @@ MOST = 1000
 """Documents that are kept."""
 PER_HOST, EVERYBODY, WINDOW = 30, 300, 60.0
 """Documents that are fetched from one host, and from all together, in so many seconds: anybody may name any."""
+KNOWN, PER_URL = 20_000, 10
+"""URLs that had a document, and how often each is fetched in a window: whoever names others takes nothing from their clients."""
 
 _URL = re.compile(r"https://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])(:[0-9]{1,5})?(/[!$&-;=@-Z_a-z~%]*)(\?[!$&-;=?@-Z_a-z~%]*)?")
 _DOTS = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE)
@@ -49,6 +53,7 @@ class MetadataDocuments(ClientResolver):
         self._settings = settings
         self._policy = AddressPolicy(allow_private=settings.allow_private_client_id_hosts)
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
         self._locks: dict[str, asyncio.Lock] = {}
         self._tls: ssl.SSLContext | None = None
 
@@ -77,9 +82,8 @@ class MetadataDocuments(ClientResolver):
             return None
         client = await self._clients.read_body(client_id, completed(self._members(client_id, answer.body), self._settings), source=SOURCE)
         until = self._host.clock.monotonic() + kept_seconds(answer.headers.get("Cache-Control", ""))
-        self._kept[client_id] = _Kept(until, client)
-        while len(self._kept) > MOST:
-            self._kept.popitem(last=False)
+        _keep(self._kept, client_id, _Kept(until, client), MOST)
+        _keep(self._known, client_id, None, KNOWN)
         return client
 
     def _members(self, client_id: str, body: bytes) -> dict[str, Any]:
@@ -99,7 +103,7 @@ class MetadataDocuments(ClientResolver):
         return members
 
     async def _fetch(self, client_id: str, host: str) -> Fetched:
-        for key, limit in ((host, PER_HOST), ("*", EVERYBODY)):
+        for key, limit in ((client_id, PER_URL),) if client_id in self._known else ((host, PER_HOST), ("*", EVERYBODY)):
             wait = self._host.limits.hit("client-id-document", key, limit, WINDOW)
             if wait is not None:
                 raise Unavailable("too many clients are looked up at the moment", cause=f"documents of {key}", retry_after=wait)
@@ -118,6 +122,14 @@ class MetadataDocuments(ClientResolver):
             )
         except Outbound as error:
             raise Unavailable("the metadata document of the client cannot be read now", cause=str(error)) from None
+
+
+def _keep(where: OrderedDict[str, V], client_id: str, value: V, most: int) -> None:
+    """As the latest of so many."""
+    where[client_id] = value
+    where.move_to_end(client_id)
+    while len(where) > most:
+        where.popitem(last=False)
 
 
 def host_of(client_id: str) -> str | None:
