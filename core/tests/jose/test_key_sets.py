@@ -10,10 +10,14 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from greatseal.api.clients import Client
 from greatseal.jose.algorithms import ALGORITHMS, is_allowed
 from greatseal.jose.compact import b64url_encode, parse_compact, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.jose.keysets import named, read_key_set
+from greatseal.net import RemoteKeys, remote_keys
+from greatseal.testing import FakeClock
+from greatseal.testing.resolver import FakeResolver
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER = ec.generate_private_key(ec.SECP256R1())
@@ -167,3 +171,28 @@ def test_a_kid_chooses_its_keys_alone():
     assert [key.kid for key in named(keys, {"kid": "b"})] == ["b"]
     assert named(keys, {"kid": "c"}) == []
     assert named(keys, {}) == list(keys)
+
+
+@pytest.mark.parametrize("header", [{"kid": "k"}, {}, {"x5t#S256": "t"}])
+def test_a_signature_is_checked_with_few_keys_however_many_are_named_alike(header):
+    """Anybody sends a signature that is not good, and each key that is tried costs the service up to a millisecond."""
+    alike = [jwk_of(ec.generate_private_key(ec.SECP256R1()).public_key()) for _ in range(20)]
+    keys = read_key_set({"keys": [jwk | {"kid": "k", "x5t#S256": "t"} for jwk in (*alike, jwk_of(RSA.public_key()))]})
+
+    assert named(keys, {"alg": "ES256", **header}) == list(keys[:8])
+    assert [key.key for key in named(keys, {"alg": "RS256", **header})] == [RSA.public_key()], "those of another type take no place"
+
+
+async def test_a_set_that_a_client_registered_is_read_once(monkeypatch):
+    read = []
+    monkeypatch.setattr(remote_keys, "read_key_set", lambda jwks: read.append(jwks) or read_key_set(jwks))
+    client = Client(
+        client_id="c", token_endpoint_auth_method="private_key_jwt", jwks={"keys": [jwk_of(OTHER.public_key()) | {"kid": "once"}]}
+    )
+    keys = RemoteKeys(FakeResolver(), FakeClock(0), allow_private=False)
+
+    assert [(await keys.of_client(client, {"kid": "once"}))[0].key for _ in range(3)] == [OTHER.public_key()] * 3
+    assert read == [client.jwks]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected a JWK Set"):
+            await keys.of_client(Client(client_id="n", token_endpoint_auth_method="private_key_jwt"), {})

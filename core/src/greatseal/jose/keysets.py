@@ -12,6 +12,8 @@ from greatseal.jose.compact import BadJws, Jws, PublicKey, b64url_encode, fits
 from greatseal.jose.jwk import public_key, public_members
 
 MOST_KEYS = 100
+MOST_TRIED = 8
+"""Keys with which one signature is checked."""
 
 
 class VerificationKey(msgspec.Struct, frozen=True):
@@ -79,12 +81,17 @@ def encrypts_alone(jwks: Mapping[str, Any]) -> bool:
 
 
 def named(keys: Sequence[VerificationKey], header: Mapping[str, Any]) -> list[VerificationKey]:
-    """The keys that may have made a signature with that header: by ``kid``, else by ``x5t#S256``, else all."""
+    """The keys that may have made a signature with that header: by ``kid``, else by ``x5t#S256``, else all that fit ``alg``.
+
+    The first eight alone: whoever wrote the set may name a hundred alike, and anybody may then have all of them tried.
+    """
+    alg = header.get("alg")
+    fitting = [key for key in keys if not isinstance(alg, str) or key.fits(alg)]
     if (kid := header.get("kid")) is not None:
-        return [key for key in keys if key.kid == kid]
+        return [key for key in fitting if key.kid == kid][:MOST_TRIED]
     thumbprint = header.get("x5t#S256")
-    known = [key for key in keys if isinstance(thumbprint, str) and thumbprint in key.thumbprints]
-    return known or list(keys)
+    known = [key for key in fitting if isinstance(thumbprint, str) and thumbprint in key.thumbprints]
+    return (known or fitting)[:MOST_TRIED]
 
 
 def _text(jwk: Mapping[str, Any], name: str) -> str | None:

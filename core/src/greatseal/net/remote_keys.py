@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ FAILED_SECONDS = 5.0
 FETCH_SECONDS = 5.0
 LARGEST = 256 * 1024
 MOST_SETS = 1000
+REMEMBERED = 256
+"""Sets that clients registered and that were read."""
 UNAVAILABLE = "the keys that would check the signature cannot be had now"
 
 
@@ -67,7 +70,7 @@ class RemoteKeys:
         """
         if client.jwks_uri is not None:
             return await self.of(client.jwks_uri, header)
-        return named(read_key_set(client.jwks or {}), header)
+        return named(_registered(msgspec.json.encode(client.jwks or {})), header)
 
     async def set_of(self, client: Client) -> Mapping[str, Any]:
         """The whole JWK Set that a client registered, for keys that it decrypts with; empty for none. Raises Unavailable as :meth:`of`."""
@@ -125,6 +128,12 @@ class RemoteKeys:
             return jwks, () if encrypts_alone(jwks) else read_key_set(jwks)
         except ValueError as error:
             raise _unavailable(url, str(error)) from None
+
+
+@lru_cache(REMEMBERED)
+def _registered(jwks: bytes) -> tuple[VerificationKey, ...]:
+    """The keys of a set that a client registered. Read once: whether each may be accepted takes longer than a signature."""
+    return read_key_set(msgspec.json.decode(jwks))
 
 
 def _unavailable(url: str, cause: str) -> Unavailable:
