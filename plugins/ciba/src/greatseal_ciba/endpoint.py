@@ -58,7 +58,7 @@ class CibaEndpoint:
         if GRANT_TYPE not in client.grant_types or client.token_endpoint_auth_method == "none":  # noqa: S105  # the name of a method
             raise UnauthorizedClient("the client is not registered for this grant_type with a way to prove itself (CIBA Core s7.1)")
         if not client.is_administered:
-            raise UnauthorizedClient("only a client that an administrator registered asks people by CIBA")
+            raise UnauthorizedClient("only a client that an administrator registered asks people by CIBA (RFC 6749 s5.2)")
         given = await self._authorizations.open(request, "backchannel")
         asked = await self._authorizations.read(request, "backchannel", given=given)
         if "openid" not in asked.scopes:

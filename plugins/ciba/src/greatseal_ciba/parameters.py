@@ -52,7 +52,7 @@ def _hint(given: Parameters) -> tuple[str, str]:
     if len(named) != 1:
         raise BadRequest(f"expected exactly one of {', '.join(HINTS)} (CIBA Core s7.1)")
     if named == ["login_hint_token"]:
-        raise BadRequest("login_hint_token: no form of it is taken here; send login_hint or id_token_hint")
+        raise BadRequest("login_hint_token: no form of it is taken here; send login_hint or id_token_hint (CIBA Core s7.1)")
     return named[0], given[named[0]]
 
 

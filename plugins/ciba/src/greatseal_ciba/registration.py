@@ -32,15 +32,17 @@ class CibaRegistration(Extension[msgspec.Struct]):
         client = registration.client
         mode, endpoint = client.more.get(MODE), client.more.get(ENDPOINT)
         if mode not in {None, *MODES}:
-            raise InvalidClientMetadata(f"{MODE}: expected one of {', '.join(MODES)}")
+            raise InvalidClientMetadata(f"{MODE}: expected one of {', '.join(MODES)} (CIBA Core s4)")
         if endpoint is not None and not is_endpoint(endpoint):
             raise InvalidClientMetadata(f"{ENDPOINT}: expected an https URL without a fragment (CIBA Core s4)")
         if client.more.get("backchannel_user_code_parameter"):
-            raise InvalidClientMetadata("backchannel_user_code_parameter: user codes are not offered here")
+            raise InvalidClientMetadata("backchannel_user_code_parameter: user codes are not offered here (CIBA Core s4)")
         if GRANT_TYPE in client.grant_types:
             if registration.open or not client.is_administered:
                 # Who may ask by name learns who is there, and can ask everybody until somebody gives in.
-                raise InvalidClientMetadata("grant_types: only an administrator registers a client that asks people by CIBA")
+                raise InvalidClientMetadata(
+                    "grant_types: only an administrator registers a client that asks people by CIBA (RFC 7591 s3.2.2)"
+                )
             _check_grant(client, mode, endpoint)
 
 

@@ -44,14 +44,14 @@ class PrivateKeyJwt(ByAssertion):
     def check(self, registration: Registration) -> Client:
         client = registration.client
         if (client.jwks_uri is None) == (client.jwks is None):
-            raise InvalidClientMetadata("private_key_jwt needs jwks_uri or jwks, and not both")
+            raise InvalidClientMetadata("private_key_jwt needs jwks_uri or jwks, and not both (RFC 7591 s2)")
         if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
-            raise InvalidClientMetadata("jwks_uri must begin with https://")
+            raise InvalidClientMetadata("jwks_uri must begin with https:// (OpenID Connect Registration s2)")
         if client.jwks is not None:
             try:
                 read_key_set(client.jwks)
             except ValueError as error:
-                raise InvalidClientMetadata(f"jwks: {error}") from None
+                raise InvalidClientMetadata(f"jwks: {error} (RFC 7517 s5)") from None
         return client
 
     async def verify(self, credentials: Assertion, client: Client) -> ClientMatch:

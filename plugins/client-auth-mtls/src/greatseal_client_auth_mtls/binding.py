@@ -34,7 +34,7 @@ class CertificateBinding(TokenBinding):
         try:
             thumbprint = await self._thumbprint(certificate)
         except ValueError as error:
-            raise BadRequest(f"the certificate of the client cannot bind tokens: {error}") from None
+            raise BadRequest(f"the certificate of the client cannot bind tokens: {error} (RFC 8705 s3)") from None
         # Others prove themselves at each refresh anyway, and may change the certificate (RFC 8705 s4, s7.1).
         public = request.client.token_endpoint_auth_method == "none"  # noqa: S105  # a method
         return Proof(confirmation=self.confirmation, value=thumbprint, refresh=public)
@@ -51,7 +51,7 @@ class CertificateBinding(TokenBinding):
         try:
             thumbprint = await self._thumbprint(certificate)
         except ValueError as error:
-            raise InvalidToken(f"the certificate of the client: {error}") from None
+            raise InvalidToken(f"the certificate of the client: {error} (RFC 8705 s3)") from None
         if thumbprint != value:
             raise InvalidToken("the access token is bound to another certificate (RFC 8705 s3)")
         return ()

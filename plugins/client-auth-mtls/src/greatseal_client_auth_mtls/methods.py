@@ -31,14 +31,14 @@ class ByCertificate(ClientAuthMethod[Presented]):
         pem, client = registration.tls_client_certificate, registration.client
         if pem is None:
             if client.tls_client_certificate_sha256 is None:
-                raise InvalidClientMetadata(f"tls_client_certificate: must be given for {self.method}")
+                raise InvalidClientMetadata(f"tls_client_certificate: must be given for {self.method} (RFC 8705 s2)")
             return client
         try:
             shown = read_pem(pem)
         except ValueError as error:
-            raise InvalidClientMetadata(f"tls_client_certificate: {error}") from None
+            raise InvalidClientMetadata(f"tls_client_certificate: {error} (RFC 8705 s2)") from None
         if reason := self._unfit(shown):
-            raise InvalidClientMetadata(f"tls_client_certificate: {reason}")
+            raise InvalidClientMetadata(f"tls_client_certificate: {reason} (RFC 8705 s2)")
         return msgspec.structs.replace(client, tls_client_certificate_sha256=shown.thumbprint)
 
     def credentials(self, request: ClientRequest) -> Presented | None:

@@ -33,7 +33,7 @@ class DeviceApi:
 
     async def show(self, call: Call) -> Reply:
         if "user_code" not in call.query:
-            raise BadRequest("user_code is required")
+            raise BadRequest("user_code is required (RFC 8628 s3.3)")
         session = call.caller_as(SessionCaller).session
         return Reply.json(_described(await self._decisions.show(call, session, call.query["user_code"])))
 

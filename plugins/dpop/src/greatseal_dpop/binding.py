@@ -76,7 +76,7 @@ class Dpop(TokenBinding):
 
     def missing(self, client: Client) -> Problem | None:
         if client.more.get("dpop_bound_access_tokens") is True:
-            return InvalidDpopProof("this client gets tokens that are bound to a key alone; send a DPoP proof")
+            return InvalidDpopProof("this client gets tokens that are bound to a key alone; send a DPoP proof (RFC 9449 s5.2)")
         return None
 
     async def check(self, call: Call, text: str, token: AccessToken, value: str) -> Headers:
@@ -88,7 +88,7 @@ class Dpop(TokenBinding):
             raise refused(str(problem), await self._proofs.headers()) from None
         headers = await self._proofs.headers()
         if jkt != value:
-            raise InvalidToken("the access token is bound to another key", scheme=self.scheme, headers=dict(headers))
+            raise InvalidToken("the access token is bound to another key (RFC 9449 s7.1)", scheme=self.scheme, headers=dict(headers))
         return headers
 
     def challenge(self) -> str:

@@ -54,16 +54,16 @@ class Proofs:
         beside it, None where there is none. Raises :class:`BadProof`.
         """
         if len(sent) != 1:
-            raise BadProof("there are two DPoP headers" if sent else "there is no DPoP header")
+            raise BadProof("there are two DPoP headers (RFC 9449 s4.3)" if sent else "there is no DPoP header (RFC 9449 s4.1)")
         jws, jkt = await self._signed(sent[0], client.more.get("allowed_signing_algs") if client else None)
         try:
             claims = decode_object(jws.payload)
         except ValueError as error:
-            raise BadProof(f"the claims are {error}") from None
+            raise BadProof(f"the claims are {error} (RFC 9449 s4.3)") from None
         self._check_place(call, claims, ath)
         end = self._end(claims)
         if self._nonces is not None and not await self._nonces.is_good(claims.get("nonce")):
-            raise NeedsNonce("the proof has to hold the nonce of the header DPoP-Nonce of this answer")
+            raise NeedsNonce("the proof has to hold the nonce of the header DPoP-Nonce of this answer (RFC 9449 s8)")
         self._use_up(jkt, claims.get("jti"), end)
         return jkt
 
@@ -72,22 +72,22 @@ class Proofs:
         try:
             jws = parse_compact(text)
         except BadJws as error:
-            raise BadProof(f"the proof is no JWT: {error}") from None
+            raise BadProof(f"the proof is no JWT: {error} (RFC 9449 s4.3)") from None
         typ, jwk = jws.header.get("typ"), jws.header.get("jwk")
         if not isinstance(typ, str) or typ.lower() != TYPE:
-            raise BadProof(f"typ is not {TYPE}")
+            raise BadProof(f"typ is not {TYPE} (RFC 9449 s4.2)")
         if not isinstance(jwk, dict):
-            raise BadProof("the header has no jwk")
+            raise BadProof("the header has no jwk (RFC 9449 s4.2)")
         try:
             key = public_key(jwk)
         except ValueError as error:
-            raise BadProof(f"the key is not accepted: {error}") from None
+            raise BadProof(f"the key is not accepted: {error} (RFC 9449 s4.2)") from None
         try:
             jws.verify(key)
         except BadJws as error:
-            raise BadProof(f"the signature is not good: {error}") from None
+            raise BadProof(f"the signature is not good: {error} (RFC 9449 s4.3)") from None
         if not is_allowed(jws.alg, key, allowed):
-            raise BadProof("alg is none that this client may use with this key")
+            raise BadProof("alg is none that this client may use with this key (RFC 9449 s4.3)")
         if await self._host.blocked_keys.find(spki_sha256(key)):
             raise BadProof("the key is blocked, since others may have it; make a new one")
         return jws, thumbprint(jwk)
@@ -95,11 +95,11 @@ class Proofs:
     def _check_place(self, call: Call, claims: Mapping[str, Any], ath: str | None) -> None:
         """The proof is for this request and this access token."""
         if claims.get("htm") != call.method:
-            raise BadProof(f"htm is not {call.method}, the method of this request")
+            raise BadProof(f"htm is not {call.method}, the method of this request (RFC 9449 s4.3)")
         if not self._is_here(call, claims.get("htu")):
-            raise BadProof(f"htu is not the URL of this request, which begins with {self._host.issuer}")
+            raise BadProof(f"htu is not the URL of this request, which begins with {self._host.issuer} (RFC 9449 s4.3)")
         if ath is not None and claims.get("ath") != ath:
-            raise BadProof("ath is not the hash of this access token")
+            raise BadProof("ath is not the hash of this access token (RFC 9449 s4.3)")
 
     def _is_here(self, call: Call, htu: object) -> bool:
         """Metadata names endpoints below the issuer, while the service is asked below its base URL."""
@@ -110,19 +110,19 @@ class Proofs:
         """The moment from which on the proof is too old."""
         now, made = self._host.clock.now(), _moment(claims, "iat")
         if made is None:
-            raise BadProof("iat is missing")
+            raise BadProof("iat is missing (RFC 9449 s4.2)")
         if not -WINDOW <= now - made <= WINDOW:
-            raise BadProof(f"iat differs by more than {WINDOW // SECOND} s from the time here, which is {now // SECOND}")
+            raise BadProof(f"iat differs by more than {WINDOW // SECOND} s from the time here, which is {now // SECOND} (RFC 9449 s11.1)")
         expires, begins = _moment(claims, "exp"), _moment(claims, "nbf")
         if (expires is not None and expires <= now) or (begins is not None and begins > now + WINDOW):
-            raise BadProof("the proof has expired, or is not valid yet")
+            raise BadProof("the proof has expired, or is not valid yet (RFC 7519 s4.1)")
         return made + WINDOW
 
     def _use_up(self, jkt: str, jti: object, until: int) -> None:
         if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
-            raise BadProof(f"jti is no text of 1 to {LONGEST_JTI} characters")
+            raise BadProof(f"jti is no text of 1 to {LONGEST_JTI} characters (RFC 9449 s4.2)")
         if self._host.strikes.seen("dpop_proof", b64url_encode(sha256(f"{jkt} {jti}".encode()).digest()), until):
-            raise BadProof("the proof was used before; each request needs one of its own")
+            raise BadProof("the proof was used before; each request needs one of its own (RFC 9449 s11.1)")
 
 
 def normal(url: str) -> str | None:
@@ -146,5 +146,5 @@ def _moment(claims: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 40:
-        raise BadProof(f"{name} is no NumericDate")
+        raise BadProof(f"{name} is no NumericDate (RFC 7519 s2)")
     return int(value * SECOND)

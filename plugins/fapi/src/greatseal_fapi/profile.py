@@ -28,7 +28,7 @@ class Fapi(Extension[S]):
             return
         check(client, profile)
         if lacks := self._installation.lacking(client, profile):
-            raise InvalidClientMetadata(f"profile: this service cannot keep {profile}: {lacks}")
+            raise InvalidClientMetadata(f"profile: this service cannot keep {profile} of FAPI 2.0: {lacks}")
 
     def complete(self, client: Client) -> Client:
         if (profile := profile_of(client)) is None:

@@ -101,7 +101,7 @@ def _check_keys(client: Client, profile: Profile) -> None:
     try:
         keys = read_key_set(client.jwks)
     except ValueError as error:
-        raise InvalidClientMetadata(f"jwks: {error}") from None
+        raise InvalidClientMetadata(f"jwks: {error} (RFC 7517 s5)") from None
     if not any(is_allowed(alg, one.key, ALGORITHMS) for one in keys for alg in OFFERED if one.fits(alg)):
         raise _refused("jwks", profile, "a key for PS256 (RSA of 2048 bits or more), ES256 (P-256) or EdDSA (Ed25519)", "s5.4")
 

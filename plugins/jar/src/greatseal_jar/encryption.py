@@ -17,6 +17,7 @@ Enc = Literal["A128CBC-HS256", "A256CBC-HS512", "A128GCM", "A256GCM"]
 Kind = Literal["authorization", "id_token", "userinfo", "introspection"]
 ALGORITHMS: tuple[Alg, ...] = ("RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A128KW", "ECDH-ES+A256KW")
 ENCRYPTIONS: tuple[Enc, ...] = ("A128CBC-HS256", "A256CBC-HS512", "A128GCM", "A256GCM")
+RULE = "(OpenID Connect Registration s2)"
 KINDS: tuple[Kind, ...] = ("authorization", "id_token", "userinfo", "introspection")
 
 
@@ -48,13 +49,13 @@ class EncryptedAnswers(Extension[msgspec.Struct]):
             alg, enc = (client.more.get(f"{kind}_encrypted_response_{what}") for what in ("alg", "enc"))
             if alg is None:
                 if enc is not None:
-                    raise InvalidClientMetadata(f"{kind}_encrypted_response_enc: needs {kind}_encrypted_response_alg")
+                    raise InvalidClientMetadata(f"{kind}_encrypted_response_enc: needs {kind}_encrypted_response_alg {RULE}")
                 continue
             if client.jwks_uri is None and encryption_key(client.jwks or {}, alg) is None:
-                raise InvalidClientMetadata(f"{kind}_encrypted_response_alg: needs jwks_uri, or jwks with a key for {alg}")
+                raise InvalidClientMetadata(f"{kind}_encrypted_response_alg: needs jwks_uri, or jwks with a key for {alg} {RULE}")
         if "userinfo_encrypted_response_alg" in client.more and "userinfo_signed_response_alg" not in client.more:
             raise InvalidClientMetadata(
-                "userinfo_encrypted_response_alg: needs userinfo_signed_response_alg, for what is encrypted is signed"
+                f"userinfo_encrypted_response_alg: needs userinfo_signed_response_alg, for what is encrypted is signed {RULE}"
             )
 
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:

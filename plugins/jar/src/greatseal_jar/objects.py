@@ -31,6 +31,8 @@ JWE_DOTS = 4
 BACKCHANNEL = "backchannel_authentication_request_signing_alg"
 CIBA = "urn:openid:params:grant-type:ciba"
 LONGEST_JTI = 256
+REGISTRATION = "(OpenID Connect Registration s2)"
+STRICT = "(FAPI 2.0 Message Signing s5.3.1)"
 
 _OF_THE_JWT = frozenset({"iss", "sub", "aud", "exp", "nbf", "iat", "jti"})
 _REPEATED = frozenset({"resource", "audience"})  # RFC 8707 s2, RFC 8693 s2.1
@@ -78,26 +80,26 @@ class RequestObjects(Extension[msgspec.Struct]):
         client = registration.client
         for name in ("request_object_signing_alg", BACKCHANNEL):
             if client.more.get(name, "ES256") not in ALGORITHMS:
-                raise InvalidClientMetadata(f"{name}: expected one of {', '.join(ALGORITHMS)}")
+                raise InvalidClientMetadata(f"{name}: expected one of {', '.join(ALGORITHMS)} {REGISTRATION}")
         for name in RequestObjectFields.__struct_fields__:
             if client.more.get(name) and client.jwks is None and client.jwks_uri is None:
-                raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks")
+                raise InvalidClientMetadata(f"{name}: needs the keys of the client, in jwks_uri or jwks {REGISTRATION}")
         if "request_object_encryption_enc" in client.more and "request_object_encryption_alg" not in client.more:
-            raise InvalidClientMetadata("request_object_encryption_enc: needs request_object_encryption_alg")
+            raise InvalidClientMetadata(f"request_object_encryption_enc: needs request_object_encryption_alg {REGISTRATION}")
         if client.jwks_uri is not None and not client.jwks_uri.startswith("https://"):
-            raise InvalidClientMetadata("jwks_uri must begin with https://")
+            raise InvalidClientMetadata(f"jwks_uri must begin with https:// {REGISTRATION}")
         if client.jwks is not None and any(map(client.more.get, RequestObjectFields.__struct_fields__)):
             try:
                 read_key_set(client.jwks)
             except ValueError as error:
-                raise InvalidClientMetadata(f"jwks: {error}") from None
+                raise InvalidClientMetadata(f"jwks: {error} (RFC 7517 s5)") from None
 
     async def open(self, ask: Ask) -> Parameters:
         try:
             jws = parse_compact(await self._decrypted(ask.sent["request"], ask.client))
             claims = decode_object(jws.payload)
         except ValueError as error:  # BadJws and BadJwe are such
-            raise InvalidRequestObject(f"the request object is no signed JWT: {error}") from None
+            raise InvalidRequestObject(f"the request object is no signed JWT: {error} (RFC 9101 s6)") from None
         backchannel = ask.at == "backchannel"
         _check_header(jws, ask.client, BACKCHANNEL if backchannel else "request_object_signing_alg")
         await self._check_signature(jws, ask.client)
@@ -125,12 +127,12 @@ class RequestObjects(Extension[msgspec.Struct]):
         try:
             keys = await self._keys.of_client(client, jws.header)
         except ValueError:
-            raise InvalidRequestObject("the client has no keys that sign; register jwks_uri or jwks") from None
+            raise InvalidRequestObject("the client has no keys that sign; register jwks_uri or jwks (RFC 9101 s6.2)") from None
         used = next((key.key for key in keys if key.signed(jws)), None)
         if used is None:
             raise InvalidRequestObject("no registered key of the client made the signature (RFC 9101 s6.2)")
         if not is_allowed(jws.alg, used, client.more.get("allowed_signing_algs")):
-            raise InvalidRequestObject("alg of the request object is none that the client may use with this key")
+            raise InvalidRequestObject("alg of the request object is none that the client may use with this key (RFC 9101 s6.2)")
         if await self._host.blocked_keys.find(spki_sha256(used)):
             raise InvalidRequestObject("the key is blocked, since others may have it; register a new one")
 
@@ -152,26 +154,26 @@ class RequestObjects(Extension[msgspec.Struct]):
                 raise InvalidRequestObject(f"{name} is missing in the signed request (CIBA Core s7.1.1)")
         expires = _moment(claims, "exp") or 0
         if expires > self._host.clock.now() // SECOND + LONGEST:
-            raise InvalidRequestObject(f"exp is more than {LONGEST} s ahead")
+            raise InvalidRequestObject(f"exp is more than {LONGEST} s ahead (FAPI-CIBA s5.2.2)")
         jti = claims.get("jti")
         if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
             raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (CIBA Core s7.1.1)")
         key = f"{len(client.client_id)}:{client.client_id}:{jti}"
         if not await self._host.strikes.take("signed_request", key, (expires + LEEWAY) * SECOND):
-            raise InvalidRequestObject("the jti was used before; each request needs one of its own")
+            raise InvalidRequestObject("the jti was used before; each request needs one of its own (CIBA Core s7.1.1)")
 
     def _check_times(self, claims: Mapping[str, Any], client: Client) -> None:
         now = self._host.clock.now() // SECOND
         expires, begins, made = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
         if expires is not None and expires <= now:
-            raise InvalidRequestObject("the request object has expired")
+            raise InvalidRequestObject("the request object has expired (RFC 7519 s4.1.4)")
         if max(begins or 0, made or 0) > now + LEEWAY:
-            raise InvalidRequestObject("the request object is not valid yet: nbf or iat lies in the future")
+            raise InvalidRequestObject("the request object is not valid yet: nbf or iat lies in the future (RFC 7519 s4.1)")
         if client.more.get("strict_request_object") is True:
             if expires is None or begins is None:
-                raise InvalidRequestObject("the request objects of this client need nbf and exp")
+                raise InvalidRequestObject(f"the request objects of this client need nbf and exp {STRICT}")
             if expires - begins > LONGEST or now - begins > LONGEST:
-                raise InvalidRequestObject(f"exp is more than {LONGEST} s after nbf, or nbf more than {LONGEST} s ago")
+                raise InvalidRequestObject(f"exp is more than {LONGEST} s after nbf, or nbf more than {LONGEST} s ago {STRICT}")
 
 
 def parameters(claims: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -191,9 +193,9 @@ def _check_header(jws: Jws, client: Client, registered: str) -> None:
     if said not in ((TYPE,) if strict else (TYPE, "jwt", None)):
         raise InvalidRequestObject(f"typ of the request object is not {TYPE} (RFC 9101 s10.8)")
     if jws.alg not in ALGORITHMS:
-        raise InvalidRequestObject(f"alg of the request object is none of {', '.join(ALGORITHMS)}")
+        raise InvalidRequestObject(f"alg of the request object is none of {', '.join(ALGORITHMS)} (RFC 9101 s6.2)")
     if jws.alg != client.more.get(registered, jws.alg):
-        raise InvalidRequestObject("alg of the request object is not the one that the client registered")
+        raise InvalidRequestObject("alg of the request object is not the one that the client registered (OpenID Connect Core s6.3.2)")
 
 
 def _moment(claims: Mapping[str, Any], name: str) -> int | None:
@@ -202,5 +204,5 @@ def _moment(claims: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 40:
-        raise InvalidRequestObject(f"{name} in the request object is no NumericDate")
+        raise InvalidRequestObject(f"{name} in the request object is no NumericDate (RFC 7519 s2)")
     return int(value)

@@ -59,9 +59,9 @@ class JwtBearer(Grant[Redemption]):
     async def prepare(self, request: ProvenRequest) -> Redemption:
         client = request.client
         if not client.is_administered:
-            raise UnauthorizedClient("only a client that an administrator registered brings assertions")
+            raise UnauthorizedClient("only a client that an administrator registered brings assertions (RFC 6749 s5.2)")
         if client.token_endpoint_auth_method == UNPROVEN:
-            raise UnauthorizedClient("a client that does not prove itself brings no assertions")
+            raise UnauthorizedClient("a client that does not prove itself brings no assertions (RFC 6749 s5.2)")
         if "assertion" not in request.form:
             raise BadRequest("assertion is required (RFC 7523 s2.1)")
         try:
@@ -110,7 +110,7 @@ def scopes_of(request: ProvenRequest, found: Vouched) -> tuple[str, ...]:
         raise InvalidScope("scope: one of them is not registered for this client (RFC 6749 s3.3)")
     left = tuple(dict.fromkeys(name for name in names if name in may))
     if not left and not request.scopeless:
-        raise InvalidScope("scope: none of them is for the subject of this assertion")
+        raise InvalidScope("scope: none of them is for the subject of this assertion (RFC 7521 s4.1)")
     return left
 
 

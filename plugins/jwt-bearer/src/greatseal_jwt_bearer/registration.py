@@ -17,6 +17,6 @@ class Bearers(Extension[msgspec.Struct]):
         if GRANT_TYPE not in client.grant_types:
             return
         if registration.open or not client.is_administered:
-            raise InvalidClientMetadata("grant_types: only an administrator registers a client for jwt-bearer")
+            raise InvalidClientMetadata("grant_types: only an administrator registers a client for jwt-bearer (RFC 7591 s3.2.2)")
         if client.token_endpoint_auth_method == UNPROVEN:
-            raise InvalidClientMetadata("grant_types: jwt-bearer needs a client that proves itself")
+            raise InvalidClientMetadata("grant_types: jwt-bearer needs a client that proves itself (RFC 7591 s3.2.2)")

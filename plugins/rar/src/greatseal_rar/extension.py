@@ -51,7 +51,9 @@ class RichAuthorization(Extension[Details]):
             if name not in self._types:
                 raise InvalidClientMetadata(f"{TYPES}: one of them is not offered here; the metadata lists those that are (RFC 9396 s10)")
             if registration.open and self._types[name].for_itself(registration.client):
-                raise InvalidClientMetadata(f"{TYPES}: one of them may be had without a person, so only an administrator registers it")
+                raise InvalidClientMetadata(
+                    f"{TYPES}: one of them may be had without a person, so only an administrator registers it (RFC 9396 s10)"
+                )
 
     async def ask(self, ask: Ask) -> Wish[Details] | None:
         if MEMBER not in ask.given:
@@ -67,7 +69,7 @@ class RichAuthorization(Extension[Details]):
     async def shown(self, kept: Details, subject: str) -> Sequence[Shown]:
         for detail in kept.details:
             if detail["type"] not in self._types:
-                raise InvalidAuthorizationDetails("a type that was asked for is not offered any more")
+                raise InvalidAuthorizationDetails("a type that was asked for is not offered any more (RFC 9396 s5)")
         shown = [await self._types[detail["type"]].shown(detail, subject) for detail in kept.details]
         # What may be done is said by each detail anew, so one that was allowed before says nothing about the next.
         return [msgspec.structs.replace(one, remember=None) for one in shown]
@@ -90,7 +92,7 @@ class RichAuthorization(Extension[Details]):
         left = [detail for detail in authorized if self._passes(detail, granting.client)]
         if asked is None:
             if authorized and not left and granting.basis == "authorization":
-                raise InvalidAuthorizationDetails("what was authorized is not offered to this client any more")
+                raise InvalidAuthorizationDetails("what was authorized is not offered to this client any more (RFC 9396 s10)")
             return left
         if not is_covered(asked.details, left, self._types):
             raise InvalidAuthorizationDetails(f"{MEMBER}: expected some of what was authorized, or less of it (RFC 9396 s6)")
@@ -98,7 +100,7 @@ class RichAuthorization(Extension[Details]):
 
     def _for_itself(self, asked: Sequence[Mapping[str, Any]], client: Client) -> Sequence[Mapping[str, Any]]:
         if not all(self._types[detail["type"]].for_itself(client) for detail in asked):
-            raise InvalidAuthorizationDetails(f"{MEMBER}: one of the types needs a person who allows it")
+            raise InvalidAuthorizationDetails(f"{MEMBER}: one of the types needs a person who allows it (RFC 9396 s5)")
         return asked
 
     def _passes(self, detail: Mapping[str, Any], client: Client) -> bool:

@@ -18,7 +18,7 @@ def read(text: str) -> tuple[Mapping[str, Any], ...]:
     """The details, which are objects, and one at least. Raises InvalidAuthorizationDetails with the rule that was broken."""
     encoded = text.encode(errors="surrogatepass")
     if len(encoded) > LONGEST:
-        raise InvalidAuthorizationDetails(f"authorization_details: at most {LONGEST} bytes")
+        raise InvalidAuthorizationDetails(f"authorization_details: at most {LONGEST} bytes (RFC 9396 s2)")
     try:
         found = decode_json(encoded, max_depth=DEEPEST)
     except ValueError as error:
@@ -26,5 +26,5 @@ def read(text: str) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise InvalidAuthorizationDetails("authorization_details: expected an array of objects (RFC 9396 s2)")
     if not 1 <= len(found) <= MOST:
-        raise InvalidAuthorizationDetails(f"authorization_details: expected 1 to {MOST} objects")
+        raise InvalidAuthorizationDetails(f"authorization_details: expected 1 to {MOST} objects (RFC 9396 s2)")
     return tuple(found)

@@ -34,5 +34,5 @@ def completed(body: Mapping[str, Any], settings: Registration) -> dict[str, Any]
     if named is None:
         asked["resources"] = list(settings.resources) or None
     elif not isinstance(named, list) or not all(resource in settings.resources for resource in named):
-        raise InvalidClientMetadata("resources: expected some of those that the operator lists in [registration] resources")
+        raise InvalidClientMetadata("resources: expected some of those in [registration] resources of the operator (RFC 8707 s2)")
     return asked

@@ -20,6 +20,7 @@ from greatseal_registration.settings import Registration
 V = TypeVar("V")
 
 SOURCE = "document"
+RULE = "(OAuth Client ID Metadata Document s4.1)"
 LARGEST = 5 * 1024  # the draft, s6.6
 FETCH_SECONDS = 5.0
 KEPT_SECONDS, LONGEST_KEPT, LEAST_KEPT = 300, 86_400, 60
@@ -91,15 +92,15 @@ class MetadataDocuments(ClientResolver):
         try:
             members = decode_object(body)
         except ValueError as error:
-            raise InvalidClientMetadata("the document of client_id is no JSON object", cause=str(error)) from None
+            raise InvalidClientMetadata(f"the document of client_id is no JSON object {RULE}", cause=str(error)) from None
         if members.get("client_id") != client_id:
-            raise InvalidClientMetadata("the document of client_id has another client_id than its URL")
+            raise InvalidClientMetadata(f"the document of client_id has another client_id than its URL {RULE}")
         if given := sorted({"client_secret", "client_secret_expires_at"}.intersection(members)):
-            raise InvalidClientMetadata(f"the document of client_id must not have {given[0]}: everybody can read it")
+            raise InvalidClientMetadata(f"the document of client_id must not have {given[0]}: everybody can read it {RULE}")
         method = members.setdefault("token_endpoint_auth_method", "none")
         found = self._host.components(ClientAuthMethod).get(method) if isinstance(method, str) else None
         if found is not None and found.secret_form is not None:
-            raise InvalidClientMetadata("token_endpoint_auth_method: a client whose metadata everybody can read has no shared secret")
+            raise InvalidClientMetadata(f"token_endpoint_auth_method: metadata that everybody can read has no shared secret {RULE}")
         return members
 
     async def _fetch(self, client_id: str, host: str) -> Fetched:

@@ -48,7 +48,7 @@ class Statements:
         if "software_statement" in sent:
             return {**sent, **await self.members(sent["software_statement"])}
         if self._required:
-            raise InvalidClientMetadata("software_statement: expected one of an issuer that is trusted here")
+            raise InvalidClientMetadata("software_statement: expected one of an issuer that is trusted here (RFC 7591 s2.3)")
         return sent
 
     def repeated(self, sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,9 +40,9 @@ class ResourceIndicators(Extension[Resources]):
             return None
         named = tuple(dict.fromkeys(sent))
         if not all(map(_ABSOLUTE.fullmatch, named)):
-            raise InvalidTarget("resource: expected an absolute URI without a fragment")
+            raise InvalidTarget("resource: expected an absolute URI without a fragment (RFC 8707 s2)")
         if not self._offered(ask.client).issuperset(named):
-            raise InvalidTarget("resource: one of them is not registered for this client")
+            raise InvalidTarget("resource: one of them is not registered for this client (RFC 8707 s2)")
         return Wish(kept=Resources(uris=named))
 
     def grant(self, kept: Resources | None, asked: Resources | None, terms: Terms, granting: Granting) -> Terms:
@@ -50,11 +50,11 @@ class ResourceIndicators(Extension[Resources]):
         if meant is None:
             return terms
         if granting.basis == "authorization" and not set(meant.uris) <= set(kept.uris if kept else ()):
-            raise InvalidTarget("resource: expected some of those that the authorization request named")
+            raise InvalidTarget("resource: expected some of those that the authorization request named (RFC 8707 s2.2)")
         offered = self._offered(granting.client)
         left = [uri for uri in meant.uris if uri in offered]
         if not left:
-            raise InvalidTarget("the resources that were authorized are not registered for this client any more")
+            raise InvalidTarget("the resources that were authorized are not registered for this client any more (RFC 8707 s2)")
         return msgspec.structs.replace(terms, audiences=tuple(dict.fromkeys((*terms.audiences, *left))))
 
     def _offered(self, client: Client) -> frozenset[str]:

@@ -36,7 +36,7 @@ def acting(client: Client, prior: object) -> dict[str, Any]:
     ``workload_type`` is that of the registration: what a token says of it was written by somebody else.
     """
     if depth(prior) >= DEPTH:
-        raise BadRequest(f"the subject token went through {DEPTH} actors, and there may be no more")
+        raise BadRequest(f"the subject token went through {DEPTH} actors, and there may be no more (RFC 8693 s2.2.2)")
     act: dict[str, Any] = {"sub": client.client_id}
     if client.workload_type is not None:
         act["workload_type"] = client.workload_type

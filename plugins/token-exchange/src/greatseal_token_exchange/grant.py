@@ -45,11 +45,11 @@ class TokenExchange(Grant[msgspec.Struct]):
     async def prepare(self, request: ProvenRequest) -> Granted:
         form, client = request.form, request.client
         if "actor_token" in form and not client.allow_token_exchange_actor:
-            raise AccessDenied("the client may not act for others: it is registered without allow_token_exchange_actor")
+            raise AccessDenied("the client may not act for others: it is registered without allow_token_exchange_actor (RFC 8693 s1.1)")
         if not client.is_administered:
-            raise UnauthorizedClient("only a client that an administrator registered exchanges tokens")
+            raise UnauthorizedClient("only a client that an administrator registered exchanges tokens (RFC 6749 s5.2)")
         if client.token_endpoint_auth_method == UNPROVEN:
-            raise UnauthorizedClient("a client that does not prove itself exchanges no tokens")
+            raise UnauthorizedClient("a client that does not prove itself exchanges no tokens (RFC 8693 s5)")
         order = read(form, client, self._issuer)
         subject, person = await self._subject(order.subject, request)
         check_permission(subject.claims, client, self._issuer)
@@ -59,7 +59,7 @@ class TokenExchange(Grant[msgspec.Struct]):
             claims["act"] = acting(client, subject.claims.get("act"))
         scopes = await self._permitted(request, order, subject, person)
         if order.requested == ID_TOKEN and "openid" not in scopes:
-            raise InvalidScope("an ID token needs the scope openid")
+            raise InvalidScope("an ID token needs the scope openid (OpenID Connect Core s3.1.2.1)")
         origin = subject.claims.get("origin")
         return Granted(
             subject=subject.subject,
@@ -81,16 +81,18 @@ class TokenExchange(Grant[msgspec.Struct]):
         own = await self._live(presented)
         token = own or await self._of_others(presented, request)
         if token.authentication is None:
-            raise BadRequest("subject_token: it is a program's, which asks for its own tokens with client_credentials")
+            raise BadRequest("subject_token: it is a program's, which asks for its own tokens with client_credentials (RFC 8693 s2.2.2)")
         if own is None:
             return token, token.authentication
         named = token.claims.get("aud")
         meant = {named} if isinstance(named, str) else set(named or ())
         mine = not meant.isdisjoint(_names(request.client))
         if "cnf" in token.claims and not mine and not _proves(request, token.claims["cnf"]):
-            raise BadRequest("subject_token: it is bound to a key that was not proven, and the client is no audience of it")
+            raise BadRequest(
+                "subject_token: it is bound to a key that was not proven, and the client is no audience of it (RFC 8693 s2.2.2)"
+            )
         if "scope" not in token.claims and not mine:
-            raise BadRequest("subject_token: an ID token is exchanged by the client that it is for")
+            raise BadRequest("subject_token: an ID token is exchanged by the client that it is for (RFC 8693 s2.2.2)")
         return token, token.authentication
 
     async def _check_actor(self, presented: Presented, request: ProvenRequest) -> None:
@@ -99,9 +101,9 @@ class TokenExchange(Grant[msgspec.Struct]):
         if token is None:
             raise _not_good(presented)
         if token.client_id != client.client_id or token.subject != request.match.subject:
-            raise BadRequest("actor_token: expected a token that this client got for itself (client_credentials)")
+            raise BadRequest("actor_token: expected a token that this client got for itself by client_credentials (RFC 8693 s2.2.2)")
         if "cnf" in token.claims and not _proves(request, token.claims["cnf"]):
-            raise BadRequest("actor_token: it is bound to a key that was not proven")
+            raise BadRequest("actor_token: it is bound to a key that was not proven (RFC 8693 s2.2.2)")
 
     async def _live(self, presented: Presented) -> SubjectToken | None:
         """The token of this issuer; None for others."""

@@ -44,7 +44,7 @@ def read(form: Parameters, client: Client, issuer: str) -> Order:
     if requested not in OFFERED:
         raise BadRequest("requested_token_type: expected access_token, id_token or jwt (RFC 8693 s3)")
     if requested == JWT and client.more.get("access_token_format") == "opaque":
-        raise BadRequest("requested_token_type: the client is registered for access tokens that are no JWT")
+        raise BadRequest("requested_token_type: the client is registered for access tokens that are no JWT (RFC 8693 s2.1)")
     service = form.get("target_service")
     if service is not None and not ("/" in service and service.isprintable() and len(service) <= LONGEST_PRINCIPAL):
         raise BadRequest(f"target_service: expected the principal of a service, with a / and at most {LONGEST_PRINCIPAL} characters")
@@ -71,7 +71,7 @@ def scopes_of(form: Parameters, held: frozenset[str], client: Client) -> tuple[s
         raise InvalidScope("scope: one of them is not registered for this client (RFC 6749 s3.3)")
     left = tuple(name for name in names if name in may)
     if not left:
-        raise InvalidScope("scope: the subject token holds none of them")
+        raise InvalidScope("scope: the subject token holds none of them (RFC 6749 s3.3)")
     return left
 
 
@@ -89,7 +89,7 @@ def _presented(form: Parameters, name: Literal["subject_token", "actor_token"]) 
 def _targets(form: Parameters, client: Client, issuer: str, requested: str) -> tuple[str, ...]:
     named = tuple(dict.fromkeys((*form.all("audience"), *form.all("resource"))))
     if named and requested == ID_TOKEN:
-        raise InvalidTarget("audience and resource: an ID token is for the client that asks for it")
+        raise InvalidTarget("audience and resource: an ID token is for the client that asks for it (OpenID Connect Core s2)")
     if not set(named) <= {issuer, *client.more.get("resources", ())}:
         raise InvalidTarget("audience or resource: one of them is not registered for this client (RFC 8693 s2.2.2)")
     return named

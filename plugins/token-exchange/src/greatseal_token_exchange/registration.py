@@ -17,6 +17,6 @@ class Exchangers(Extension[msgspec.Struct]):
         if GRANT_TYPE not in client.grant_types:
             return
         if registration.open or not client.is_administered:
-            raise InvalidClientMetadata("grant_types: only an administrator registers a client for token exchange")
+            raise InvalidClientMetadata("grant_types: only an administrator registers a client for token exchange (RFC 7591 s3.2.2)")
         if client.token_endpoint_auth_method == UNPROVEN:
             raise InvalidClientMetadata("grant_types: token exchange needs a client that proves itself (RFC 8693 s5)")
