@@ -4,8 +4,10 @@ from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -15,6 +17,7 @@ from greatseal.api.clients import Client, ClientMatch, ClientRequest, InvalidCli
 from greatseal.api.http import Parameters
 from greatseal.api.problems import Problem, StartProblem
 from greatseal.api.tokens import AccessToken
+from greatseal.api.workload import TrustBundle
 from greatseal.testing import FakeClock
 from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
@@ -48,6 +51,8 @@ class Made:
             off = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign"), False)
             wide = x509.KeyUsage(digital_signature=True, key_cert_sign=signs, encipher_only=False, decipher_only=False, **off)
             builder = builder.add_extension(wide, critical=True)
+        if spiffe := also.get("spiffe"):
+            builder = builder.add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(spiffe)]), critical=True)
         if garbled := also.get("garbled"):
             builder = builder.add_extension(x509.UnrecognizedExtension(garbled, b"\x05"), critical=False)
         self.x509 = builder.sign(issuer.key, hashes.SHA256())
@@ -77,9 +82,13 @@ class Host:
         self.clock = FakeClock(int(NOW.timestamp()) * 1_000_000)
         self.blocked_keys = BlockedKeys()
         self._settings = {type(one): one for one in settings}
+        self.bundles = {}
 
     def settings(self, struct):
         return self._settings[struct]
+
+    def components(self, contract):
+        return self.bundles if contract is TrustBundle else {}
 
 
 @pytest.fixture
@@ -116,6 +125,23 @@ async def authenticate(method, der, by=None, **form):
     request = ClientRequest(call=call, form=Parameters({"client_id": "c1", **form}.items()), audiences=())
     credentials = method.credentials(request)
     return credentials and await method.verify(credentials, by or client(method.method))
+
+
+class Bundle(TrustBundle):
+    """Of one CA. Times are the caller's matter."""
+
+    def __init__(self, domain, authority):
+        self.name = domain
+        self.authority = authority
+
+    async def vouches(self, certificate, spiffe_id):
+        found = x509.load_der_x509_certificate(certificate)
+        try:
+            found.verify_directly_issued_by(self.authority.x509)
+        except (InvalidSignature, ValueError):
+            return False
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return names.get_values_for_type(x509.UniformResourceIdentifier) == [spiffe_id]
 
 
 class TestTlsClientAuth(ClientAuthMethodContract):
@@ -230,6 +256,32 @@ async def test_s058_another_certificate_of_the_same_subject_or_key_is_refused(ho
     with pytest.raises(InvalidClient) as refused:
         await authenticate(method, made.der, registered)
     assert refused.value.detail == "the client or its credentials are not known"
+
+
+@pytest.mark.parametrize("method", ["tls_client_auth", "self_signed_tls_client_auth"])
+async def test_idp_051_r35_a_workload_is_its_client_by_the_bundle_of_its_own_domain(host, by_ca, method):
+    authority = Made("domain", ca=True, signs=True)
+    host.bundles = {"example.org": Bundle("example.org", authority), "other.example": Bundle("other.example", CA)}
+    method = by_ca if method == by_ca.method else SelfSignedTlsClientAuth(host)
+    mine = msgspec.structs.replace(client(method.method), spiffe_id="spiffe://example.org/web")
+    svid = Made(by=authority, spiffe="spiffe://example.org/web")
+
+    assert (await authenticate(method, svid.der, mine)).subject == "c1"
+    assert await authenticate(method, svid.der, msgspec.structs.replace(mine, tls_client_certificate_sha256=None))
+    host.blocked_keys.names.add(read(svid.der).key)
+    for der, who in (
+        (svid.der, mine),  # its key is blocked now
+        (Made(by=authority, spiffe="spiffe://example.org/other").der, mine),
+        (Made(by=CA, spiffe="spiffe://example.org/web").der, mine),
+        (Made(by=authority, spiffe="spiffe://example.org/web", ends=NOW - DAY / 2).der, mine),
+        (Made(by=authority, spiffe="spiffe://example.org/web").der, client(method.method)),
+        (
+            Made(by=authority, spiffe="spiffe://third.example/web").der,
+            msgspec.structs.replace(mine, spiffe_id="spiffe://third.example/web"),
+        ),
+    ):
+        with pytest.raises(InvalidClient):
+            await authenticate(method, der, who)
 
 
 async def test_without_client_id_or_certificate_nothing_was_sent(by_ca):

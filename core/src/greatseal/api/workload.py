@@ -6,6 +6,8 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
+from greatseal.api.components import Component
+
 V = TypeVar("V", bound=Hashable)
 
 
@@ -56,3 +58,23 @@ class Selector(ABC, Generic[V]):
         Called once for each attestation, only where an entry has this type. Nothing found is the empty set: fail closed. An exception is
         logged and counts as the empty set.
         """
+
+
+class TrustBundle(Component):
+    """The X.509 authorities of a trust domain; ``name`` is the domain.
+
+    An SVID counts against the bundle of its own domain and no other, so whoever was shown one asks the bundle that the id names. The
+    listener takes SVIDs whose authorities are among the roots of :class:`greatseal.api.http.ClientTrust`.
+    """
+
+    @abstractmethod
+    async def vouches(self, certificate: bytes, spiffe_id: str) -> bool:
+        """Whether the DER is an X.509-SVID of that id (its one URI), issued by an authority of this domain.
+
+        The bytes are what a stranger sent. The caller looks at the times of the certificate itself and at blocked keys.
+        """
+
+
+def trust_domain_of(spiffe_id: str) -> str:
+    """The trust domain of a valid SPIFFE ID."""
+    return spiffe_id.removeprefix("spiffe://").partition("/")[0]

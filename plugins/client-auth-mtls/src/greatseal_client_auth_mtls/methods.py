@@ -1,11 +1,13 @@
 """The two methods of RFC 8705 s2: a certificate that a CA issued, and one that the client made itself.
 
-Of a client only the thumbprint of its certificate is kept, so both compare thumbprints (s2.1.2 and s2.2 leave that to the server).
+Of a client only the thumbprint of its certificate is kept, so both compare thumbprints (s2.1.2 and s2.2 leave that to the server). A
+client with a ``spiffe_id`` is recognised by the X.509-SVIDs of its workload too.
 """
 
 import msgspec
 
 from greatseal.api.clients import Client, ClientAuthMethod, ClientMatch, ClientRequest, InvalidClient, InvalidClientMetadata, Registration
+from greatseal.api.workload import TrustBundle, trust_domain_of
 from greatseal.host import Host
 from greatseal_client_auth_mtls.certificates import Authorities, Shown, read, read_pem
 
@@ -55,20 +57,25 @@ class ByCertificate(ClientAuthMethod[Presented]):
             shown = read(credentials.certificate)
         except ValueError as error:
             raise _refused(f"the certificate of the client: {error}") from None
-        if shown.thumbprint != client.tls_client_certificate_sha256:
-            raise _refused("the certificate is not the registered one")
-        if reason := self._unfit(shown):
+        registered = shown.thumbprint == client.tls_client_certificate_sha256
+        if not registered and not await self._is_svid(credentials.certificate, client):
+            raise _refused("the certificate is neither the registered one nor an SVID of the client's spiffe_id")
+        if reason := self._unfit(shown) if registered else _untimely(shown, self._host):
             raise _refused(f"the certificate of the client: {reason}")
         if blocked := await self._host.blocked_keys.find(shown.key):
             raise _refused(f"the key of the client is blocked ({blocked.reason})")
         return ClientMatch(subject=client.client_id)
 
     def _unfit(self, shown: Shown) -> str | None:
-        """Why the certificate is not good now, None where it is."""
-        now = self._host.clock.now()
-        if not shown.begins <= now <= shown.ends:
-            return "it has expired, or is not valid yet"
-        return None
+        """Why the registered certificate is not good now, None where it is."""
+        return _untimely(shown, self._host)
+
+    async def _is_svid(self, certificate: bytes, client: Client) -> bool:
+        """Whether a workload with the SPIFFE ID of the client showed it: its own trust domain vouches for that, no CA of clients."""
+        if client.spiffe_id is None:
+            return False
+        bundle = self._host.components(TrustBundle).get(trust_domain_of(client.spiffe_id))
+        return bundle is not None and await bundle.vouches(certificate, client.spiffe_id)
 
 
 class TlsClientAuth(ByCertificate):
@@ -92,6 +99,11 @@ class SelfSignedTlsClientAuth(ByCertificate):
     """``self_signed_tls_client_auth``: who issued the certificate does not matter."""
 
     method = "self_signed_tls_client_auth"
+
+
+def _untimely(shown: Shown, host: Host) -> str | None:
+    now = host.clock.now()
+    return None if shown.begins <= now <= shown.ends else "it has expired, or is not valid yet"
 
 
 def _refused(cause: str) -> InvalidClient:

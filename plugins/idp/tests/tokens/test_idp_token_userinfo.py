@@ -30,7 +30,7 @@ async def test_idp_193_the_claims_of_the_scopes(desk: Any, client: Any) -> None:
     }
 
 
-async def test_idp_193_three_ways_to_present_the_token(desk: Any, client: Any) -> None:
+async def test_idp_193_idp_347_three_ways_to_present_the_token(desk: Any, client: Any) -> None:
     token = (await desk.tokens(client))["access_token"]
     header = {"Authorization": f"Bearer {token}"}
 
