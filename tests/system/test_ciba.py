@@ -339,6 +339,25 @@ async def test_a_client_is_pinged_when_its_person_has_decided(database_url: str,
 
 
 @pytest.mark.usefixtures("by_hand")
+@pytest.mark.parametrize(("status", "attempts"), [(401, 1), (404, 1), (408, 4), (429, 4), (503, 4)])
+async def test_a_client_that_refuses_a_ping_is_left_alone(tmp_path: Any, status: int, attempts: int) -> None:
+    async with notified() as endpoint, open_callers(tmp_path, oauth=OWN) as (desk, _, ann):
+        ping = {"backchannel_token_delivery_mode": "ping", "backchannel_client_notification_endpoint": endpoint.url}
+        caller, deliver = await caller_of(desk, **ping), plugin_of(desk).pings(desk.service.host("ciba")).deliver
+        endpoint.statuses = [status]
+        await caller.begin()
+        await caller.decide(ann)
+        for pause in (0, 5, 20, 60, 100):
+            desk.clock.advance(pause)
+            await deliver()
+
+        assert len(endpoint.pings) == attempts
+        assert {event.outcome for event in await desk.events("ciba_ping")} == {"failure"}
+        (row,) = await desk.rows(table)
+        assert (row.notification, row.due_at) == (None, None)
+
+
+@pytest.mark.usefixtures("by_hand")
 async def test_a_ping_is_sent_once_by_two_who_deliver(tmp_path: Any) -> None:
     async with notified() as endpoint, open_callers(tmp_path, oauth=OWN) as (desk, _, ann):
         ping = {"backchannel_token_delivery_mode": "ping", "backchannel_client_notification_endpoint": endpoint.url}

@@ -52,6 +52,13 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
 
 
+class _Failed(msgspec.Struct, frozen=True):
+    """What went wrong in an attempt, and whether it was the last."""
+
+    problem: str
+    final: bool = False
+
+
 class Outbox(ABC):
     """The delivery of one table of notices."""
 
@@ -60,6 +67,8 @@ class Outbox(ABC):
     """The type of the audit event of each attempt, which is of this service."""
     retries: ClassVar[tuple[int, ...]]
     """How long after each failed attempt the next one is due, microseconds; after the last there is none."""
+    final: ClassVar[frozenset[int]] = frozenset()
+    """Statuses of an application that will not take the notice another time either."""
     point: ClassVar[str]
     """The fault point between an attempt and the row that tells of it."""
 
@@ -101,15 +110,15 @@ class Outbox(ABC):
                 if notice is None:
                     await self._host.db.write(self._end, id)
                     return True
-                problem = await self._send(notice)
-            except Problem as failed:
-                problem = failed.detail or failed.cause or type(failed).__name__
+                failed = await self._send(notice)
+            except Problem as problem:
+                failed = _Failed(problem.detail or problem.cause or type(problem).__name__)
             faults.point(self.point)
-            await self._host.db.write(self._settle, row, problem)
+            await self._host.db.write(self._settle, row, failed)
             return True
 
-    async def _send(self, notice: Notice) -> str | None:
-        """One attempt, without redirects. What went wrong, None when it was taken."""
+    async def _send(self, notice: Notice) -> _Failed | None:
+        """One attempt, without redirects. None when it was taken."""
         answer = await fetch(
             notice.uri,
             resolver=self._resolver(),
@@ -120,7 +129,9 @@ class Outbox(ABC):
             form=notice.form,
             json=notice.json,
         )
-        return None if answer.status in TAKEN else f"{notice.uri} answered with status {answer.status}"
+        if answer.status in TAKEN:
+            return None
+        return _Failed(f"{notice.uri} answered with status {answer.status}", final=answer.status in self.final)
 
     def _resolver(self) -> NameResolver:
         return self._host.optional_service(RESOLVER) or SystemResolver()
@@ -134,8 +145,8 @@ class Outbox(ABC):
     def _end(self, tx: Tx, id: str) -> None:
         tx.run(self._over, key=id)
 
-    def _settle(self, tx: Tx, row: Row, problem: str | None) -> None:
-        if problem is None or row.attempts > len(self.retries) or tx.now >= row.expires_at:
+    def _settle(self, tx: Tx, row: Row, failed: _Failed | None) -> None:
+        if failed is None or failed.final or row.attempts > len(self.retries) or tx.now >= row.expires_at:
             tx.run(self._over, key=row.id)
         else:
             tx.run(self._later, key=row.id, again_at=tx.now + self.retries[row.attempts - 1])
@@ -143,9 +154,9 @@ class Outbox(ABC):
             AuditEvent(
                 event_type=self.event,
                 service=self.service,
-                outcome="success" if problem is None else "failure",
+                outcome="success" if failed is None else "failure",
                 sub=row.subject,
                 client_id=row.client_id,
-                detail=problem and f"attempt {row.attempts}: {problem}"[:LONGEST],
+                detail=None if failed is None else f"attempt {row.attempts}: {failed.problem}"[:LONGEST],
             )
         )

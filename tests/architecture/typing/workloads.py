@@ -14,11 +14,13 @@ from typing import Any
 
 import click
 import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from greatseal.api.declarations import Lifespan, Placement
 from greatseal.api.http import Anonymous, Call, Reply, Route
 from greatseal.api.keys import KeyRing
-from greatseal.api.workload import Peer, Selector, Workload
+from greatseal.api.workload import Peer, Selector, TrustBundle, Workload
 from greatseal.host import Clock, Host
 from greatseal.jose.compact import b64url_encode
 from greatseal.jose.jwk import jwk_of
@@ -107,3 +109,21 @@ def spiffe_proxy(server: str) -> None:
         node_id="", hostname=socket.gethostname().lower(), uid=os.getuid(), exe_path=str(Path("/proc/self/exe").readlink())
     )
     click.echo(f"POST {server}/spiffe/issue-svid {msgspec.json.encode(described).decode()}")
+
+
+class OneAuthority(TrustBundle):
+    """A domain with one CA."""
+
+    name = "example.org"
+
+    def __init__(self, authority: x509.Certificate) -> None:
+        self.authority = authority
+
+    async def vouches(self, certificate: bytes, spiffe_id: str) -> bool:
+        try:
+            found = x509.load_der_x509_certificate(certificate)
+            found.verify_directly_issued_by(self.authority)
+            names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, InvalidSignature, x509.ExtensionNotFound):
+            return False
+        return names.get_values_for_type(x509.UniformResourceIdentifier) == [spiffe_id]

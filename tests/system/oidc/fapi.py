@@ -20,7 +20,20 @@ from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.testing.desk import CALLBACK, CHALLENGE, VERIFIER, Answer, hidden_fields, members_of, told
 
-__all__ = ["CALLBACK", "CHALLENGE", "KEYS", "VARIANTS", "VERIFIER", "FapiClient", "Variant", "error_of", "of", "refused", "registration"]
+__all__ = [
+    "CALLBACK",
+    "CHALLENGE",
+    "JWKS",
+    "KEYS",
+    "VARIANTS",
+    "VERIFIER",
+    "FapiClient",
+    "Variant",
+    "error_of",
+    "of",
+    "refused",
+    "registration",
+]
 
 KEYS: Mapping[str, Any] = {
     "ES256": ec.generate_private_key(ec.SECP256R1()),

@@ -16,12 +16,16 @@ from greatseal_ciba.tables import request as t
 
 OVER = update(t).where(t.c.id == param("key")).values(due_at=None, notification=None)
 
+REFUSALS = frozenset(range(400, 500)) - {408, 425, 429}
+"""Somebody has to change something there before another ping can be taken (s10.2)."""
+
 
 class Pings(Outbox):
     """The delivery of pings; the rows of decided requests are its queue. Who was not told may poll."""
 
     service, event = "idp", "ciba_ping"
     retries = (5 * SECOND, 20 * SECOND, 60 * SECOND)
+    final = REFUSALS
     point = "ciba.pinged"
 
     def __init__(self, host: Host, clients: Clients) -> None:

@@ -103,7 +103,9 @@ class SelfSignedTlsClientAuth(ByCertificate):
 
 def _untimely(shown: Shown, host: Host) -> str | None:
     now = host.clock.now()
-    return None if shown.begins <= now <= shown.ends else "it has expired, or is not valid yet"
+    if not shown.begins <= now <= shown.ends:
+        return "it has expired, or is not valid yet"
+    return None
 
 
 def _refused(cause: str) -> InvalidClient:

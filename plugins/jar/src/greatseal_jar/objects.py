@@ -96,6 +96,14 @@ class RequestObjects(Extension[msgspec.Struct]):
 
     async def open(self, ask: Ask) -> Parameters:
         try:
+            return await self._opened(ask)
+        except InvalidRequestObject as refused:
+            if ask.at != "backchannel":
+                raise
+            raise BadRequest(refused.detail, cause=refused.cause) from None  # CIBA Core s13 has no code of its own for it
+
+    async def _opened(self, ask: Ask) -> Parameters:
+        try:
             jws = parse_compact(await self._decrypted(ask.sent["request"], ask.client))
             claims = decode_object(jws.payload)
         except ValueError as error:  # BadJws and BadJwe are such
@@ -152,9 +160,9 @@ class RequestObjects(Extension[msgspec.Struct]):
         for name in ("exp", "iat", "nbf"):
             if _moment(claims, name) is None:
                 raise InvalidRequestObject(f"{name} is missing in the signed request (CIBA Core s7.1.1)")
-        expires = _moment(claims, "exp") or 0
-        if expires > self._host.clock.now() // SECOND + LONGEST:
-            raise InvalidRequestObject(f"exp is more than {LONGEST} s ahead (FAPI-CIBA s5.2.2)")
+        expires, begins = _moment(claims, "exp") or 0, _moment(claims, "nbf") or 0
+        if expires > begins + LONGEST:  # so nbf is not older than that either, for exp is still to come
+            raise InvalidRequestObject(f"exp is more than {LONGEST} s after nbf (FAPI-CIBA s5.2.2)")
         jti = claims.get("jti")
         if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
             raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (CIBA Core s7.1.1)")
