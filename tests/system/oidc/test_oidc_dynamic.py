@@ -1,11 +1,14 @@
 """The modules of the public OpenID Connect dynamic plan that this provider offers something for, one test each, named after it.
 
-Not offered: sector identifiers (``subject_types_supported`` is ``public``) and request objects by reference.
+Not offered: sector identifiers (``subject_types_supported`` is ``public``), request objects by reference, and logos of clients on
+pages. The module about the
+redirect URI in a request object is in test_fapi2_message_signing.py.
 """
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 import pytest
@@ -155,21 +158,52 @@ async def test_oidcc_refresh_token(register: Register) -> None:
     assert (await rp.verify(fresh["id_token"]))["sub"] == tokens["claims"]["sub"]
 
 
-async def test_oidcc_registration_jwks_uri(register: Register, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def proven(rp: RelyingParty, clock: Any, key: Any, kid: str, *, aud: str = "", **form: str) -> tuple[int, Any]:
+    """A token request with an assertion under that key; ``aud`` is the token endpoint unless it is given."""
+    now = clock.now() // 1_000_000
+    claims = {
+        "iss": rp.client_id,
+        "sub": rp.client_id,
+        "aud": aud or rp.metadata["token_endpoint"],
+        "exp": now + 60,
+        "jti": token_urlsafe(),
+    }
+    signed = sign_compact({"alg": "ES256", "kid": kid}, json.dumps(claims).encode(), lambda text: ALGORITHMS["ES256"].sign(key, text))
+    form |= {"client_assertion": signed, "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}
+    async with rp.browser.session.post(rp.metadata["token_endpoint"], data=form) as reply:
+        return reply.status, await reply.json()
+
+
+async def test_oidcc_registration_jwks_uri_and_refresh_token_rp_key_rotation(
+    register: Register, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with documents(tmp_path, monkeypatch, "rp.example") as web:
         web.pages["/jwks"] = {"keys": [{**jwk_of(KEY.public_key()), "kid": "one"}]}
         rp = await register(token_endpoint_auth_method="private_key_jwt", jwks_uri=web.url("/jwks"))
-        _, answer = await rp.authorize()
-        now = clock.now() // 1_000_000
-        claims = {"iss": rp.client_id, "sub": rp.client_id, "aud": rp.metadata["token_endpoint"], "exp": now + 60, "jti": "one"}
-        signed = sign_compact({"alg": "ES256", "kid": "one"}, json.dumps(claims).encode(), lambda text: ALGORITHMS["ES256"].sign(KEY, text))
-        form = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": CALLBACK, "client_assertion": signed}
-        form["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-        async with rp.browser.session.post(rp.metadata["token_endpoint"], data=form) as reply:
-            tokens = await reply.json()
+        _, answer = await rp.authorize(scope="openid offline_access", prompt="consent")
+        code = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": CALLBACK}
+        status, tokens = await proven(rp, clock, KEY, "one", **code)
+        assert status == 200, tokens
+        assert (await rp.verify(tokens["id_token"]))["aud"] == rp.client_id
 
-    assert reply.status == 200, tokens
-    assert (await rp.verify(tokens["id_token"]))["aud"] == rp.client_id
+        new = ec.generate_private_key(ec.SECP256R1())
+        web.pages["/jwks"] = {"keys": [{**jwk_of(new.public_key()), "kid": "two"}]}
+        clock.advance(31)
+        refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        status, fresh = await proven(rp, clock, new, "two", **refresh)
+
+    assert status == 200, fresh
+    assert fresh["refresh_token"] != tokens["refresh_token"]
+
+
+async def test_oidcc_ensure_client_assertion_with_iss_aud_succeeds(register: Register, clock: Any) -> None:
+    rp = await register(token_endpoint_auth_method="private_key_jwt", jwks={"keys": [{**jwk_of(KEY.public_key()), "kid": "one"}]})
+    _, answer = await rp.authorize()
+    code = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": CALLBACK}
+
+    status, tokens = await proven(rp, clock, KEY, "one", aud=rp.metadata["issuer"], **code)
+
+    assert status == 200, tokens
 
 
 @pytest.mark.parametrize("link", ["policy_uri", "tos_uri"])
@@ -182,8 +216,9 @@ async def test_oidcc_registration_policy_uri_and_tos_uri(register: Register, lin
     assert any('href="https://rp.example/words"' in one.text for one in rp.browser.shown)
 
 
-async def test_oidcc_request_uri_unsigned(register: Register) -> None:
-    rp = await register()
+@pytest.mark.parametrize("alg", [None, "RS256"])
+async def test_oidcc_request_uri_unsigned_and_signed_rs256(register: Register, alg: str | None) -> None:
+    rp = await register(**({} if alg is None else {"jwks": {"keys": [jwk_of(KEY.public_key())]}}))
 
     _, answer = await rp.authorize(request_uri="https://rp.example/request")
 
