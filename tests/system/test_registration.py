@@ -103,6 +103,22 @@ async def test_idp_198_idp_210_idp_211_idp_218_a_client_registers_with_the_token
     assert (event.sub, event.client_id) == ("registration token", made["client_id"])
 
 
+async def test_b16_a_script_of_any_origin_registers_its_client_with_the_token_and_never_with_a_cookie(desk: Any) -> None:
+    service_of(desk)
+    origin = {"Origin": "https://spa.example"}
+
+    preflight = await desk.ask("OPTIONS", "/register", headers=origin)
+    good = await register(desk, headers={**origin, **BY_TOKEN})
+    bad = await register(desk, headers={**origin, "Authorization": "Bearer x"})
+    by_cookie = await register(desk, headers=origin, cookie=await desk.cookie("HTTP/web.example"))
+
+    assert preflight.headers["Access-Control-Allow-Headers"] == "*, Authorization"
+    assert (good.status, bad.status, by_cookie.status) == (201, 401, 403)
+    for answer in (preflight, good, bad):
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
 async def test_idp_219_a_secret_that_is_not_supplied_is_made_and_cannot_be_read_again(desk: Any) -> None:
     made = await registered(desk)
     chosen = await registered(desk, client_secret="chosen-by-the-client-itself")

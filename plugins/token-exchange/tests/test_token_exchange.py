@@ -142,7 +142,7 @@ async def test_a_token_tells_each_client_that_it_came_from_once(exchange, tokens
     assert (await exchange(GOOD)).claims == {"via": ["first", "shop"]}, "it ends with its own client anyway"
 
 
-async def test_idp_053_idp_054_an_actor_is_named_by_its_registration_with_those_before_it(exchange, tokens):
+async def test_s035_idp_053_idp_054_an_actor_is_named_by_its_registration_with_those_before_it(exchange, tokens):
     first = {"sub": "shop", "workload_type": "web"}
     tokens.subjects["ann", ACCESS_TOKEN] = token({"act": first})
     typed = msgspec.structs.replace(SERVICE, workload_type="backend")

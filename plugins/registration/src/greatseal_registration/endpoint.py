@@ -28,7 +28,8 @@ class RegistrationEndpoint:
 
     def routes(self) -> list[Route]:
         rule = Handler("the registration token, or the session of a service; without either the path is not there")
-        return [Route("POST", PATH, self.register, style="oauth", auth=rule, summary="Register a client (RFC 7591)")]
+        # Scripts send the token; a session from another origin is refused by Access.
+        return [Route("POST", PATH, self.register, style="oauth", auth=rule, cors=True, summary="Register a client (RFC 7591)")]
 
     async def register(self, call: Call) -> Reply:
         by = await self._access.admit(call)
