@@ -13,11 +13,13 @@ from security.idp_ciba import ENDPOINT
 from security.idp_ciba import GRANT as CIBA
 from security.idp_desk import BROWSER, Desk, open_desk
 
+from greatseal.db.core_tables import strike
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.testing.desk import CALLBACK, Answer, told
 from greatseal_ciba.tables import request as ciba_requests
+from greatseal_idp.clients import authentication
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,3 +131,18 @@ async def test_s009_a_link_to_this_service_does_not_lead_to_a_stranger(desk: Des
     assert "error" in told(await desk.authorize(ann, client_id=stranger, **wrong))
     assert told(await desk.authorize(client_id=stranger, scope="openid", prompt="none"))["error"] == "login_required"
     assert "error" in told(await desk.authorize(**wrong)), "a client that was let in is told"
+
+
+async def test_proofs_of_a_key_that_anybody_may_have_published_are_counted(
+    desk: Desk, web: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is used up in a row, whatever the request asks for."""
+    urls = [published(web, f"/proof{number}.json", redirect_uris=[CALLBACK]) for number in range(2)]
+    desk.clock.advance(61)
+    before = len(await desk.rows(strike))
+    monkeypatch.setattr(authentication, "PUBLISHED", 3)
+    answers = [await post(desk, "/token", url, grant_type="refresh_token", refresh_token="x") for url in urls for _ in range(4)]
+
+    assert [answer.status for answer in answers] == [400] * 3 + [429] * 5
+    assert int(answers[-1].headers["Retry-After"]) <= 60
+    assert len(await desk.rows(strike)) == before + 3

@@ -8,11 +8,14 @@ from greatseal.api.clients import ClientAuthMethod, ClientMatch, ClientRequest, 
 from greatseal.api.http import Call, Parameters
 from greatseal.api.problems import BadRequest, RateLimited
 from greatseal.host import Host
+from greatseal.net.addresses import source_of
 
 FORM = "application/x-www-form-urlencoded"
 UNKNOWN = "the client or its credentials are not known"
 FAILURES, FAILURES_WINDOW = 20, 60.0
 """How many invalid_client answers one client id gets in so many seconds before it gets 429 instead."""
+PUBLISHED, PUBLISHED_WINDOW = 600, 60.0
+"""Requests from one address in so many seconds of clients whose id is the URL of their metadata: whoever made the keys made these too."""
 MAX_CLIENT_ID = 255
 
 Found = tuple[ClientAuthMethod[Any], Any]
@@ -82,10 +85,18 @@ class ClientAuthentication:
         client = await method.find(self._clients, proven)
         if client is None or client.token_endpoint_auth_method != method.method:
             return None
+        if client.host is not None:
+            self._count(request.call)
         match = await method.verify(proven, client)
         if not isinstance(match, ClientMatch):
             raise TypeError(f"verify of {method.method} returned {match!r}; it returns a ClientMatch, or raises InvalidClient")
         return ProvenRequest(call=request.call, form=request.form, client=client, match=match)
+
+    def _count(self, call: Call) -> None:
+        """A proof of a client that anybody may have published: it costs a signature here, and often a row. Raises RateLimited."""
+        wait = self._host.limits.hit("published-client", source_of(call.remote), PUBLISHED, PUBLISHED_WINDOW)
+        if wait is not None:
+            raise RateLimited("too many requests of clients whose id is a URL", headers={"Retry-After": str(wait)})
 
     def _fail(self, call: Call, client_id: str | None, problem: InvalidClient) -> NoReturn:
         if client_id is not None and is_client_id(client_id):
