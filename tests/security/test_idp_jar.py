@@ -111,3 +111,13 @@ async def test_s021_a_refusal_repeats_nothing_of_the_object(desk, ann):
         answer = await desk.push(request=request)
         assert answer.status == 400
         assert marked not in answer.text
+
+
+async def test_s050_a_request_object_cannot_be_made_that_would_prove_the_client(desk, ann):
+    """With ``sub`` it has all that an assertion of the client has, and whoever sits at the browser reads it (RFC 9101 s10.8)."""
+    now = desk.clock.now() // 1_000_000
+    both = {"sub": desk.client["client_id"], "exp": now + 60, "jti": "both"}
+
+    assert told(await desk.authorize(ann, request=signed(desk, **both)))["error"] == "invalid_request_object"
+    assert (await desk.push(request=signed(desk, **both))).outcome == (400, "invalid_request_object")
+    assert "code" in told(await desk.authorize(ann, request=signed(desk, sub="somebody else")))

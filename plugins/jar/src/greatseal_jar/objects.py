@@ -149,6 +149,9 @@ class RequestObjects(Extension[msgspec.Struct]):
         for name in ("client_id", "iss"):
             if claims.get(name) != client.client_id:
                 raise InvalidRequestObject(f"{name} in the request object is not the client_id of the request (RFC 9101 s4, s6.3)")
+        if claims.get("sub") == client.client_id:
+            # It passes through browsers, and with this it could be sent as the assertion by which the client proves itself.
+            raise InvalidRequestObject("sub in the request object must not be the client_id (RFC 9101 s10.8)")
         audience = claims.get("aud")
         if self._host.issuer not in (audience if isinstance(audience, list) else [audience]):
             raise InvalidRequestObject(f"aud in the request object is not {self._host.issuer} (RFC 9101 s4)")
