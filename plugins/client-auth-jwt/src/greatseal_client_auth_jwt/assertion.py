@@ -61,7 +61,7 @@ async def accept(host: Host, assertion: Assertion, client: Client) -> None:
     claims = assertion.claims
     typ = assertion.jws.header.get("typ")
     if typ is not None and (not isinstance(typ, str) or typ.lower() not in TYPES):
-        raise refused(f"typ is {typ!r}")
+        raise refused("typ says that it is another kind of token")
     audience, strict = claims.get("aud"), client.more.get("strict_assertion_audience") is True
     if isinstance(audience, list) and len(audience) == 1 and not strict:
         audience = audience[0]
