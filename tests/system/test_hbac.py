@@ -153,7 +153,7 @@ async def test_idp_068_idp_070_a_service_acts_where_a_rule_lets_it(desk: Desk) -
     await ask(desk, "PUT", place, delegation_target_category=True)
     assert await act("HTTP/mail.example.org@EXAMPLE.ORG") == done
     await ask(desk, "PUT", place, users=["ben"])
-    assert await act() == denied
+    assert (await act(), await act(None)) == (denied, done), "only who acts for somebody needs a rule"
     await ask(desk, "PUT", place, users=["ann"], enabled=False)
     assert await act() == denied
     await ask(desk, "DELETE", place)
@@ -222,6 +222,8 @@ async def test_s062_idp_048_idp_049_a_kerberos_client_with_a_service_needs_a_rul
         await policy.check(asked)
     free = msgspec.structs.replace(client, kerberos_hbac_service=None)
     assert await policy.check(msgspec.structs.replace(asked, client=free)) == {"stock"}, "no service, no rule needed"
+    other = msgspec.structs.replace(client, token_endpoint_auth_method="private_key_jwt")
+    assert await policy.check(msgspec.structs.replace(asked, client=other)) == {"stock"}, "its name was not proven by Kerberos"
     await created(desk, hosts=["web.example.org"], services=["mail"])
     with pytest.raises(AccessDenied):
         await policy.check(asked)
@@ -248,6 +250,14 @@ async def test_the_trial_says_what_would_happen_and_why(strict: Desk) -> None:
     assert (program["kind"], program["allowed"], program["reason"]) == ("service", False, "none of 2 rules matches")
     assert (await ask(desk, "POST", "test", user="ann", address="here")).outcome == (400, "invalid_request")
     assert (await ask(desk, "POST", "test", client_id="web")).outcome == (400, "invalid_request")
+
+
+async def test_without_enforce_grants_the_trial_says_that_grants_are_free(desk: Desk) -> None:
+    await created(desk, name="web", users=["ann"])
+
+    said = (await ask(desk, "POST", "test", user="ben", client_id="web", scopes=["openid"])).json
+
+    assert (said["allowed"], said["reason"].partition(":")[0]) == (True, "[hbac] enforce_grants is false")
 
 
 async def test_two_who_change_one_rule_at_once_lose_nothing(desk: Desk) -> None:

@@ -269,11 +269,13 @@ async def test_one_decision_counts(flow):
 
 
 async def test_what_was_forgotten_meanwhile_is_unknown_to_client_and_person(flow):
-    prepared = await flow.grant.prepare(poll_of(await flow.approved()))
+    handle = await flow.approved()
+    prepared = await flow.grant.prepare(poll_of(handle))
     _, shown = await flow.begun()
     flow.clock.advance(2 * 3600)
     await flow.requests.sweep()
 
+    assert await flow.requests.find(handle) is None
     with pytest.raises(InvalidGrant):
         await flow.host.db.write(flow.grant.redeem, prepared)
     with pytest.raises(NotFound):

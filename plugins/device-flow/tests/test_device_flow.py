@@ -167,12 +167,15 @@ async def test_the_memory_of_polls_is_bounded(monkeypatch):
 
 async def test_of_polls_that_were_prepared_one_is_redeemed_and_none_too_late(flow, monkeypatch):
     monkeypatch.setattr(flow.authorizations, "redeem", lambda _tx, _granted: None)
-    prepared = await flow.grant.prepare(poll_of(await flow.approved()))
+    code = await flow.approved()
+    prepared = await flow.grant.prepare(poll_of(code))
     late = await flow.grant.prepare(poll_of(await flow.approved()))
 
     assert (await flow.host.db.write(flow.grant.redeem, prepared)).subject == ANN.subject
     with pytest.raises(InvalidGrant):
         await flow.host.db.write(flow.grant.redeem, prepared)
+    with pytest.raises(InvalidGrant, match="unknown, used"):
+        await flow.grant.prepare(poll_of(code))
     flow.clock.advance(600)
     with pytest.raises(InvalidGrant):
         await flow.host.db.write(flow.grant.redeem, late)

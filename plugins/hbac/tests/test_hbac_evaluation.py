@@ -78,6 +78,7 @@ def test_what_several_rules_allow_is_allowed_together() -> None:
     assert {rule.rule_id for rule in decision.rules} == {"0", "1"}
     assert rules(*some).decide(changed(scopes=frozenset())).scopes == frozenset()
     assert len(rules(*some).decide(changed(scopes=frozenset())).rules) == 3, "a request without scopes fits every rule that lists some"
+    assert not allowed(changed(scopes=frozenset()), {**EVERYBODY, "scope_category": None})
 
 
 def test_idp_068_idp_070_a_target_is_listed_or_all_are() -> None:
@@ -111,6 +112,9 @@ def test_r58_a_principal_is_listed_as_user_or_stands_for_its_host() -> None:
     assert not allowed(program, {**shop, "client_category": "all", "scope_category": "all"})
     assert not allowed(program, {"services": ["mail"], "host_category": "all"})
     assert not allowed(program, {**shop, "host_category": "all", "enabled": False})
+    assert not allowed(program, {**shop, "users": ["ann"], "user_groups": ["board"]})
+    person = Facts(kind="service", subject="ann@EXAMPLE.ORG", service="shop")
+    assert not allowed(person, {**shop, "host_category": "all"}), "who has no host is no host"
 
 
 def test_only_the_principal_of_a_service_has_a_host() -> None:
