@@ -175,6 +175,13 @@ async def test_what_is_no_document_is_nobody(desk: Desk, web: Documents, page: b
     assert web.asked == [PATH]  # no redirect was followed
 
 
+async def test_what_comes_with_a_refusal_is_no_document(desk: Desk, web: Documents) -> None:
+    body = json.dumps(web.pages[(url := publish(web)).removeprefix(web.url(""))]).encode()
+    web.pages[PATH] = b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    assert (await ask(desk, url)).status == 400
+
+
 @pytest.mark.parametrize("path", ["/a/../client.json", "/./x", "/%2e%2e/x", "/", "", "/x#y", "/a b", "/ä", "/\\x"])
 async def test_a_url_that_is_odd_is_no_client_and_is_not_fetched(desk: Desk, web: Documents, path: str) -> None:
     answer = await ask(desk, web.url(path))

@@ -246,6 +246,7 @@ async def test_no_more_register_than_the_limit_says(open_desk: Open, database_ur
         ({"consent": "implicit"}, "invalid_client_metadata"),
         ({"resources": ["https://api.example/"]}, "invalid_client_metadata"),
         ({"resources": "https://api.example/"}, "invalid_client_metadata"),
+        ({"resources": 5}, "invalid_client_metadata"),
     ],
 )
 async def test_idp_061_idp_216_idp_217_s054_r36_r108_what_is_refused_on_both_paths(
@@ -410,6 +411,8 @@ async def test_the_token_of_one_client_is_not_that_of_another(desk: Any) -> None
         answer = await own(desk, method, one, token=other["registration_access_token"], json=whole(one))
         assert answer.outcome == (401, "invalid_token")
         assert (await own(desk, method, {**one, "registration_client_uri": f"{desk.url}/api/admin/clients/none"})).status == 401
+    odd = {"Authorization": "Bearer \u00e4"}
+    assert (await desk.get(one["registration_client_uri"].removeprefix(desk.url), headers=odd)).outcome == (401, "invalid_token")
     assert (await own(desk, "GET", one)).status == 200
 
 
@@ -520,6 +523,7 @@ async def test_what_a_trusted_party_says_counts_more_than_the_clients_word(belie
         (statement(exp=1 << 50), "invalid_software_statement"),
         (statement(iat=1 << 39), "invalid_software_statement"),
         (statement(nbf=1 << 39), "invalid_software_statement"),
+        (statement(nbf=True), "invalid_software_statement"),
         (statement(aud="https://another.example"), "invalid_software_statement"),
         (statement(software_id=None), "invalid_software_statement"),
         (statement(redirect_uris=["http://evil.example/"]), "invalid_redirect_uri"),

@@ -366,6 +366,7 @@ async def test_a_certificate_binds_nothing_for_a_client_that_did_not_ask(host):
     assert await prove(binding, OWN.der, client()) is None
     assert await prove(binding, OWN.der, client(tls_client_certificate_bound_access_tokens=False)) is None
     assert await prove(binding, b"junk", client()) is None
+    assert await prove(binding, None, client(tls_client_certificate_bound_access_tokens=True)) is None, "that it must is said elsewhere"
 
 
 @pytest.mark.parametrize(("method", "refresh"), [("none", True), ("tls_client_auth", False), ("private_key_jwt", False)])
