@@ -252,12 +252,22 @@ async def test_the_trial_says_what_would_happen_and_why(strict: Desk) -> None:
     assert (await ask(desk, "POST", "test", client_id="web")).outcome == (400, "invalid_request")
 
 
-async def test_without_enforce_grants_the_trial_says_that_grants_are_free(desk: Desk) -> None:
-    await created(desk, name="web", users=["ann"])
+async def test_the_trial_says_before_the_switch_what_it_would_do(desk: Desk) -> None:
+    assert (await ask(desk, "POST", "test", user="ann", client_id="web")).json["with_enforce_grants"]["allowed"] is True, "no rule"
+    rule = await created(desk, name="web", users=["ann"], clients=["web"], scopes=["openid"])
+    named = {"rule_id": rule["rule_id"], "name": "web"}
 
-    said = (await ask(desk, "POST", "test", user="ben", client_id="web", scopes=["openid"])).json
+    yes = (await ask(desk, "POST", "test", user="ann", client_id="web", scopes=["openid", "email"])).json
+    no = (await ask(desk, "POST", "test", user="ben", client_id="web", scopes=["openid"])).json
+    acting = (await ask(desk, "POST", "test", user="ben", client_id="web", target_service=FILES)).json
 
-    assert (said["allowed"], said["reason"].partition(":")[0]) == (True, "[hbac] enforce_grants is false")
+    assert (yes["allowed"], yes["scopes"]) == (True, ["email", "openid"]), "what is in force"
+    then = yes["with_enforce_grants"]
+    assert (then["allowed"], then["scopes"], then["rules"]) == (True, ["openid"], [named])
+    assert no["reason"].startswith("[hbac] enforce_grants is false")
+    then = no["with_enforce_grants"]
+    assert (no["allowed"], then["allowed"], then["nearest"]) == (True, False, [{**named, "misses": ["user"]}])
+    assert "with_enforce_grants" not in acting, "the switch is not about services that act for people"
 
 
 async def test_two_who_change_one_rule_at_once_lose_nothing(desk: Desk) -> None:
@@ -294,6 +304,10 @@ def test_ctl_writes_rules_and_says_what_they_do(tmp_path: Any) -> None:
         assert no.splitlines()[0] == "REFUSED: none of 1 rules matches"
         assert no.splitlines()[-1] == f"  not by {rule['rule_id']} files: user, scope, target_service"
         assert json.loads(ctl("--json", "hbac", "test", "ada", "--client", "web").stdout)["kind"] == "grant"
+        before = ctl("hbac", "test", "admin", "--client", "web", "--scope", "openid").stdout
+        assert before.splitlines()[-2:] == [
+            "with enforce_grants = true REFUSED: none of 1 rules matches", f"  not by {rule['rule_id']} files: user",
+        ]  # fmt: skip
         changed = json.loads(ctl("--json", "hbac", "update", rule["rule_id"], "--any-user", "--add-target", "a/b", "--disable").stdout)
         assert (changed["user_category"], changed["user_groups"], changed["enabled"]) == ("all", [], False)
         assert changed["delegation_targets"] == [FILES, "a/b"]

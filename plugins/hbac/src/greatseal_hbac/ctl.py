@@ -126,8 +126,17 @@ def test_rules(admin: Admin, /, **trial: Any) -> None:
     if admin.output.json:
         admin.output.record(found)
         return
+    tell(found)
+    if (enforced := found.get("with_enforce_grants")) is not None:
+        click.echo("with enforce_grants = true ", nl=False)
+        tell(enforced, person=False)
+
+
+def tell(found: dict[str, Any], *, person: bool = True) -> None:
+    """What a trial found, for a reader."""
     click.echo(f"{'allowed' if found['allowed'] else 'REFUSED'}: {found['reason']}")
-    click.echo(f"  {found['sub']}, groups: {', '.join(found['groups']) or 'none'}")
+    if person:
+        click.echo(f"  {found['sub']}, groups: {', '.join(found['groups']) or 'none'}")
     if found["scopes"]:
         click.echo(f"  scopes: {' '.join(found['scopes'])}")
     for rule in found["rules"]:

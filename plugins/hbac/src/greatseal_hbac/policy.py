@@ -47,6 +47,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     rules: tuple[Rule, ...] = ()
     nearest: tuple[Missed, ...] = ()
+    enforced: "Verdict | None" = None
+    """What it would be with ``enforce_grants``, where that is off and decides."""
 
 
 class Hbac(GrantCheck):
@@ -139,24 +141,27 @@ class Hbac(GrantCheck):
                 amr=("mfa",) if trial.mfa else (),
                 target_service=trial.target_service,
             )
-        if facts.kind == "grant" and (free := self._free(rules)):
-            return Verdict(kind=facts.kind, facts=facts, allowed=True, scopes=facts.scopes, reason=free)
-        decision = rules.decide(facts)
-        return Verdict(
-            kind=facts.kind,
-            facts=facts,
-            allowed=bool(decision.rules),
-            scopes=decision.scopes,
-            reason=_reason(rules, decision.rules),
-            rules=decision.rules,
-            nearest=_nearest(rules, facts, decision.rules),
-        )
+        verdict = _verdict(rules, facts)
+        if facts.kind != "grant" or self._enforce:
+            return verdict
+        free = "[hbac] enforce_grants is false: rules decide about services that act for people alone"
+        return Verdict(kind="grant", facts=facts, allowed=True, scopes=facts.scopes, reason=free, enforced=verdict)
 
-    def _free(self, rules: RuleSet) -> str | None:
-        """Why grants are not asked about."""
-        if not self._enforce:
-            return "[hbac] enforce_grants is false: rules decide about services that act for people alone"
-        return None if rules else "there is no rule yet: the first one makes everything need one"
+
+def _verdict(rules: RuleSet, facts: Facts) -> Verdict:
+    if facts.kind == "grant" and not rules:
+        free = "there is no rule yet: the first one makes everything need one"
+        return Verdict(kind="grant", facts=facts, allowed=True, scopes=facts.scopes, reason=free)
+    decision = rules.decide(facts)
+    return Verdict(
+        kind=facts.kind,
+        facts=facts,
+        allowed=bool(decision.rules),
+        scopes=decision.scopes,
+        reason=_reason(rules, decision.rules),
+        rules=decision.rules,
+        nearest=_nearest(rules, facts, decision.rules),
+    )
 
 
 def host_of(principal: str) -> str | None:

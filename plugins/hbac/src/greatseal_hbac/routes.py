@@ -11,7 +11,7 @@ from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.host import Host
 from greatseal_hbac.evaluation import Rule
-from greatseal_hbac.policy import Hbac, Missed, Trial
+from greatseal_hbac.policy import Hbac, Missed, Trial, Verdict
 from greatseal_hbac.rules import RuleBody, RuleChange, Rules
 
 PATH = "/api/admin/hbac"
@@ -65,18 +65,21 @@ class RulesAdmin:
         if trial.address is not None:
             _check_address(trial.address)
         verdict = await self._policy.tried(trial)
-        return Reply.json(
-            {
-                "kind": verdict.kind,
-                "allowed": verdict.allowed,
-                "reason": verdict.reason,
-                "sub": verdict.facts.subject,
-                "groups": sorted(verdict.facts.groups),
-                "scopes": sorted(verdict.scopes),
-                "rules": [_named(rule) for rule in verdict.rules],
-                "nearest": [_missed(one) for one in verdict.nearest],
-            }
-        )
+        return Reply.json(_said(verdict))
+
+
+def _said(verdict: Verdict) -> dict[str, Any]:
+    said = {
+        "kind": verdict.kind,
+        "allowed": verdict.allowed,
+        "reason": verdict.reason,
+        "sub": verdict.facts.subject,
+        "groups": sorted(verdict.facts.groups),
+        "scopes": sorted(verdict.scopes),
+        "rules": [_named(rule) for rule in verdict.rules],
+        "nearest": [_missed(one) for one in verdict.nearest],
+    }
+    return said if verdict.enforced is None else {**said, "with_enforce_grants": _said(verdict.enforced)}
 
 
 def _check_address(text: str) -> None:
