@@ -150,6 +150,14 @@ async def test_a_document_that_breaks_a_rule_is_refused_with_the_rule(desk: Desk
     assert (await ask(desk, url)).status == 303  # errors are not kept
 
 
+async def test_a_document_shows_no_picture(desk: Desk, web: Documents) -> None:
+    """Anybody writes one, with the logo of somebody else."""
+    page, _ = await consent_of(desk, publish(web, logo_uri=web.url("/logo.png")))
+
+    assert "client-logo" not in page.text
+    assert "img-src 'none'" in page.headers["Content-Security-Policy"]
+
+
 @pytest.mark.parametrize(
     ("page", "status"),
     [

@@ -1,7 +1,6 @@
 """The modules of the public OpenID Connect dynamic plan that this provider offers something for, one test each, named after it.
 
-Not offered: sector identifiers (``subject_types_supported`` is ``public``), request objects by reference, and logos of clients on
-pages. The module about the
+Not offered: sector identifiers (``subject_types_supported`` is ``public``) and request objects by reference. The module about the
 redirect URI in a request object is in test_fapi2_message_signing.py.
 """
 
@@ -206,14 +205,15 @@ async def test_oidcc_ensure_client_assertion_with_iss_aud_succeeds(register: Reg
     assert status == 200, tokens
 
 
-@pytest.mark.parametrize("link", ["policy_uri", "tos_uri"])
-async def test_oidcc_registration_policy_uri_and_tos_uri(register: Register, link: str) -> None:
+@pytest.mark.parametrize("link", ["policy_uri", "tos_uri", "logo_uri"])
+async def test_oidcc_registration_policy_uri_tos_uri_and_logo_uri(register: Register, link: str) -> None:
     rp = await register(**{link: "https://rp.example/words"})
 
     page = await rp.browser.finish(await rp.begin(rp.request(prompt="consent")))
 
     assert page.url.startswith(CALLBACK)
-    assert any('href="https://rp.example/words"' in one.text for one in rp.browser.shown)
+    attribute = "src" if link == "logo_uri" else "href"
+    assert any(f'{attribute}="https://rp.example/words"' in one.text for one in rp.browser.shown)
 
 
 @pytest.mark.parametrize("alg", [None, "RS256"])

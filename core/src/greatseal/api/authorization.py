@@ -9,6 +9,7 @@ with ``Grant.redeem`` and :meth:`Extension.grant` of each, then signing and :met
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -212,6 +213,17 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def client_name(self) -> str:
         """What people know the client by."""
         return self.client.client_name or self.client.client_id
+
+    @property
+    def logo(self) -> str | None:
+        """The picture of the client (RFC 7591 s2); of one that anybody may have written there is none, for it may show anything."""
+        uri = self.client.more.get("logo_uri")
+        return uri if isinstance(uri, str) and uri.startswith("https://") and self.client.host is None else None
+
+    @property
+    def image_sources(self) -> tuple[str, ...]:
+        """The origin of the picture, for the page."""
+        return () if self.logo is None else (f"https://{urlsplit(self.logo).netloc}",)
 
     def in_json(self) -> Mapping[str, object]:
         """For programs; the client is named by each as it likes."""

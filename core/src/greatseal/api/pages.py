@@ -50,6 +50,7 @@ class Pages(Protocol):
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
+        image_sources: Iterable[str] = (),
         script: str | None = None,
         **values: object,
     ) -> Reply:
@@ -62,9 +63,10 @@ class Pages(Protocol):
         :class:`greatseal.api.authorization.Wanted`, and in its form ``decision.html``, the two buttons that send ``decision`` as
         ``approve`` or ``deny``.
 
-        Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone. ``script`` is
-        JavaScript that runs at the end of the page, and no other does; it may ask this origin. Raises what Jinja raises:
-        TemplateNotFound, which is a LookupError, and UndefinedError for a value that is missing.
+        Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone, and
+        pictures come from ``image_sources``, as those of ``wanted``, beside the logo of the service. ``script`` is JavaScript that runs
+        at the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a
+        LookupError, and UndefinedError for a value that is missing.
         """
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:

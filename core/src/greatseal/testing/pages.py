@@ -42,13 +42,23 @@ class FakePages:
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
+        image_sources: Iterable[str] = (),
         script: str | None = None,
         **values: object,
     ) -> Reply:
         """As the contract says; of the headers, Content-Security-Policy alone."""
         self.shown[template] = values
         body = self._templates.get_template(template).render(**values, form_token=self.token, script=script, prefix=self.prefix)
-        policy = " ".join(("default-src 'none'; form-action 'self'", *form_targets, "; frame-src 'none'", *frame_sources))
+        policy = " ".join(
+            (
+                "default-src 'none'; form-action 'self'",
+                *form_targets,
+                "; frame-src 'none'",
+                *frame_sources,
+                "; img-src 'none'",
+                *image_sources,
+            )
+        )
         reply = Reply(status=status, body=body.encode(), content_type="text/html; charset=utf-8")
         return reply.with_headers(("Content-Security-Policy", policy), *headers)
 

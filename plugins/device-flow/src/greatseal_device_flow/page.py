@@ -78,6 +78,7 @@ class DevicePage:
             page=PAGE,
             user_code=shown.user_code,
             username=session.username,
+            image_sources=shown.proposal.image_sources,
             wanted=shown.proposal,
         )
 

@@ -71,6 +71,19 @@ async def test_never_more_than_was_shown(desk, app, cookie, more):
         assert app.told(await app.ask(cookie, scope=f"openid {scope}", prompt="none"))["error"] == "consent_required", scope
 
 
+async def test_the_logo_of_an_application_is_shown_from_its_own_host(desk, register_app, cookie):
+    app = await register_app(desk, logo_uri="https://cdn.example/shop.png?v=2")
+    plain = await register_app(desk, logo_uri="http://localhost/shop.png")
+
+    page, _ = await app.consent_of(cookie)
+    without, _ = await plain.consent_of(cookie)
+
+    assert 'src="https://cdn.example/shop.png?v=2" alt=""' in page.text
+    assert "; img-src https://cdn.example;" in page.headers["Content-Security-Policy"]
+    assert 'id="client-logo"' not in without.text
+    assert "; img-src 'none';" in without.headers["Content-Security-Policy"]
+
+
 async def test_a_link_that_is_not_https_is_not_shown(desk, register_app, cookie):
     app = await register_app(desk, tos_uri="http://localhost/tos", policy_uri="https://app.example/privacy")
 

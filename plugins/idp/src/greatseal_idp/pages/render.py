@@ -94,11 +94,12 @@ class Pages:
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
+        image_sources: Iterable[str] = (),
         script: str | None = None,
         **values: object,
     ) -> Reply:
         token = _Token(self._forms, call)
-        policy = self._policy(form_targets, script, frame_sources)
+        policy = self._policy(form_targets, script, frame_sources, image_sources)
         body = self._body(template, **values, form_token=token, script=script)
         return _html(status, body, policy, (*token.headers, *headers))
 
@@ -125,9 +126,12 @@ class Pages:
     def _body(self, template: str, **values: object) -> bytes:
         return self._templates.get_template(template).render(values).encode("utf-8", "replace")
 
-    def _policy(self, form_targets: Iterable[str], script: str | None, frame_sources: Iterable[str] = ()) -> str:
+    def _policy(
+        self, form_targets: Iterable[str], script: str | None, frame_sources: Iterable[str] = (), image_sources: Iterable[str] = ()
+    ) -> str:
         actions = " ".join(dict.fromkeys(("'self'", *form_targets)))
-        parts = ["default-src 'none'", "style-src 'self'", f"img-src {self._images}", f"form-action {actions}"]
+        images = " ".join((*self._images, *image_sources)) or "'none'"
+        parts = ["default-src 'none'", "style-src 'self'", f"img-src {images}", f"form-action {actions}"]
         if frames := " ".join(frame_sources):
             parts.append(f"frame-src {frames}")
         if script is not None:
@@ -177,7 +181,7 @@ def sentence(text: str) -> str:
     return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def _images(logo_url: str | None) -> str:
+def _images(logo_url: str | None) -> tuple[str, ...]:
     if logo_url is None or logo_url.startswith("data:"):
-        return "'none'" if logo_url is None else "data:"
-    return origin_of(logo_url) if urlsplit(logo_url).netloc else "'self'"
+        return () if logo_url is None else ("data:",)
+    return (origin_of(logo_url),) if urlsplit(logo_url).netloc else ("'self'",)
