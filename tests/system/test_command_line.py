@@ -432,7 +432,7 @@ def test_r34_check_config_and_doctor_say_what_is_right_and_not_all_that_is_wante
 
     assert checked.returncode == 0, checked.stderr
     notes = [line.removeprefix("note: ") for line in checked.stdout.splitlines() if line.startswith("note: ")]
-    assert any(note.startswith("no client can have self_signed_tls_client_auth: ") for note in notes), notes
+    assert any(note.startswith("no client can use a certificate, for none arrives: ") for note in notes), notes
     assert "FAPI 2.0: no client can have a profile: [tokens] code_ttl is 300; 60 is the most (s5.3.2.1)" in notes
     assert set(notes) <= {line.removeprefix("note: ") for line in doctor.stdout.splitlines()}, doctor.stderr
 

@@ -71,6 +71,8 @@ class Plugin:
     @hookimpl
     def notes(self, host: Host) -> Sequence[str]:
         ways = host.settings(Ways)
+        if not ways.trusted_proxies and self._shared(host) is None:
+            return [f"no client can use a certificate, for none arrives: {NO_WAY}; the first needs [oauth] client_ca_file too"]
         if not ways.trusted_proxies:
             return [f"no client can have self_signed_tls_client_auth: {OWN_TLS}"]
         if ways.tls_cert_file is None:
