@@ -161,4 +161,6 @@ def main(issuer: str, client_id: str, client_secret: str, port: str = "9000") ->
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (4, 5):
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -64,6 +64,14 @@ def test_the_example_needs_what_its_first_lines_say() -> None:
     assert install[2:] == needed
 
 
+def test_the_example_without_its_arguments_says_which_they_are() -> None:
+    said = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=60, check=False)
+
+    assert said.returncode == 1
+    assert "relying_party.py ISSUER CLIENT_ID CLIENT_SECRET [PORT]" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
 def test_the_example_signs_in_by_the_documented_commands(tmp_path: Path) -> None:
     port, here = free_port(), free_port()
     mine = {"localhost:8080": f"localhost:{port}", "127.0.0.1:8080": f"127.0.0.1:{port}", "localhost:9000": f"localhost:{here}"}
