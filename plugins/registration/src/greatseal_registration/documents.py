@@ -20,8 +20,10 @@ from greatseal_registration.settings import Registration
 V = TypeVar("V")
 
 SOURCE = "document"
-RULE = "(OAuth Client ID Metadata Document s4.1)"
-LARGEST = 5 * 1024  # the draft, s6.6
+# Sections of draft 02.
+RULE = "(OAuth Client ID Metadata Document s4)"
+PUBLIC = "(OAuth Client ID Metadata Document s4.1)"
+LARGEST = 5 * 1024  # s8.7
 FETCH_SECONDS = 5.0
 KEPT_SECONDS, LONGEST_KEPT, LEAST_KEPT = 300, 86_400, 60
 """Seconds that a document is kept without a word about it, and with one at most and at least."""
@@ -96,11 +98,11 @@ class MetadataDocuments(ClientResolver):
         if members.get("client_id") != client_id:
             raise InvalidClientMetadata(f"the document of client_id has another client_id than its URL {RULE}")
         if given := sorted({"client_secret", "client_secret_expires_at"}.intersection(members)):
-            raise InvalidClientMetadata(f"the document of client_id must not have {given[0]}: everybody can read it {RULE}")
+            raise InvalidClientMetadata(f"the document of client_id must not have {given[0]}: everybody can read it {PUBLIC}")
         method = members.setdefault("token_endpoint_auth_method", "none")
         found = self._host.components(ClientAuthMethod).get(method) if isinstance(method, str) else None
         if found is not None and found.secret_form is not None:
-            raise InvalidClientMetadata(f"token_endpoint_auth_method: metadata that everybody can read has no shared secret {RULE}")
+            raise InvalidClientMetadata(f"token_endpoint_auth_method: metadata that everybody can read has no shared secret {PUBLIC}")
         return members
 
     async def _fetch(self, client_id: str, host: str) -> Fetched:
