@@ -104,7 +104,7 @@ async def test_resources_may_be_pushed(desk, client):
     assert audience(await redeem(desk, client, code)) == [API, LOGS]
 
 
-async def test_a_token_for_a_resource_is_for_no_other(desk, client):
+async def test_s037_a_token_for_a_resource_is_for_no_other(desk, client):
     """UserInfo is this issuer's; a client that wants both names both."""
     alone = (await redeem(desk, client, await code_of(desk, client, API))).json["access_token"]
     both = (await redeem(desk, client, await code_of(desk, client, API, desk.url))).json["access_token"]

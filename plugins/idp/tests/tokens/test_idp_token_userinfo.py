@@ -222,12 +222,12 @@ async def changed(desk: Any, client: Any, **claims: Any) -> Any:
         ("cnf", ({"jkt": "x"},)),
     ],
 )
-async def test_b25_s045_s046_claims_that_are_refused(desk: Any, client: Any, name: str, values: Any) -> None:
+async def test_b25_s037_s045_s046_claims_that_are_refused(desk: Any, client: Any, name: str, values: Any) -> None:
     for value in values:
         answer = await changed(desk, client, **{name: value})
         assert (answer.status, answer.error) == (401, "invalid_token"), value
 
 
-async def test_several_audiences(desk: Any, client: Any) -> None:
+async def test_s037_several_audiences(desk: Any, client: Any) -> None:
     assert (await changed(desk, client, aud=["https://api.example", desk.service.url])).status == 200
     assert (await changed(desk, client, aud=f"{desk.service.url}/")).status == 401
