@@ -194,7 +194,7 @@ class _Repeated(Parameters):
         value: object = super().__getitem__(name)
         if isinstance(value, str):
             return value
-        raise BadRequest(f"{name} was given twice")
+        raise BadRequest(f"{name} was given twice (RFC 6749 s3.1)")
 
     def __iter__(self) -> Iterator[str]:  # or a copy would be made past what is above
         return super().__iter__()

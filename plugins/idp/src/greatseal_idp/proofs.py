@@ -38,7 +38,7 @@ class Proofs:
                 if proof is not None:
                     found.append(self._own(binding, proof))
             if len(found) > 1 and sum(proof.access for proof in found) > 1:
-                raise BadRequest("the request proves two keys, and an access token is bound to one; send one proof")
+                raise BadRequest("the request proves two keys, and an access token is bound to one; send one proof (RFC 7800 s3.1)")
         except Problem as problem:
             _tell(problem, found)
             raise
@@ -61,7 +61,8 @@ class Proofs:
         for name, confirmation in PROMISED.items():
             if client.more.get(name) is True and confirmation not in (request.cnf or ()):
                 raise UnauthorizedClient(
-                    f"{name}: this client gets bound tokens alone, and its key was not proven", cause=self._silent(confirmation)
+                    f"{name}: this client gets bound tokens alone, and its key was not proven (RFC 9449 s5.2, RFC 8705 s3.4)",
+                    cause=self._silent(confirmation),
                 )
 
     def require_bound(self, request: ProvenRequest, bound: Mapping[str, str]) -> None:
@@ -71,7 +72,7 @@ class Proofs:
                 # Not invalid_grant: the client would throw its token away.
                 raise Unavailable("the key of this refresh token cannot be checked now", cause=f"no enabled plugin binds to {confirmation}")
             if request.proven.get(confirmation) != value:
-                raise InvalidGrant("the refresh token is bound to another key")
+                raise InvalidGrant("the refresh token is bound to another key (RFC 9449 s5, RFC 8705 s4)")
 
     def required(self, client: Client) -> list[str]:
         """The confirmations without which the client gets no token."""

@@ -422,7 +422,7 @@ async def test_a_value_of_prompt_leads_to_its_page_until_somebody_signs_in_there
     done = await app.desk.get(unquote(return_to), cookie=await app.desk.cookie())
 
     assert (led.status, path) == (303, "/ui/auth/sign-up")
-    assert wrong["error_description"] == "prompt: expected consent, create, login, none or select_account"
+    assert wrong["error_description"] == "prompt: expected consent, create, login, none or select_account (OpenID Connect Core s3.1.2.1)"
     assert "code" in app.told(done)
 
 
@@ -487,7 +487,7 @@ async def test_only_what_is_inside_of_an_opened_parameter_counts(ready: Any) -> 
     assert told["state"] == "inner"
     assert pushed.outcome == (400, "invalid_target"), "extensions see what is in force"
     assert nested["error"] == "request_not_supported"
-    assert twice["error_description"] == "a parameter was given twice"
+    assert twice["error_description"] == "a parameter was given twice (RFC 6749 s3.1)"
     assert double["error_description"] == "envelope and request: a request has one of them"
 
 

@@ -109,7 +109,7 @@ async def test_idp_205_s011_an_empty_intersection_is_invalid_scope(app, cookie):
 
 
 async def test_a_request_without_scope_is_told_so(app, cookie):
-    assert app.told(await app.ask(cookie, scope=None))["error_description"] == "scope is missing"
+    assert app.told(await app.ask(cookie, scope=None))["error_description"] == "scope is missing (RFC 6749 s3.3)"
 
 
 async def test_s011_ten_thousand_scopes_are_cut_like_two(desk, app, cookie):

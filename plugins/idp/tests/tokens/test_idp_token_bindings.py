@@ -392,7 +392,7 @@ async def test_the_members_of_a_client_that_a_binding_brings(open_admin: Any, pa
 
     assert (plain["key_bound"], asking["key_bound"], back["key_bound"]) == (False, True, False)
     assert (both.status, both.error) == (400, "invalid_client_metadata")
-    assert both.json["error_description"] == "a token is bound to one key, and this client asks for jkt and x5t#S256"
+    assert both.json["error_description"] == "a token is bound to one key, and this client asks for jkt and x5t#S256 (RFC 7800 s3.1)"
     assert wrong.json["error_description"].startswith("key_bound: Expected bool")
 
 

@@ -32,6 +32,12 @@ async def test_s008_b14_what_is_no_token_request(desk: Any, client: Any, form: A
     assert (answer.status, answer.error) == (400, error)
 
 
+async def test_a_repeated_parameter_is_refused_and_its_name_not_repeated(desk: Any, client: Any) -> None:
+    answer = await desk.form("/token", client, [("grant_type", "client_credentials"), ("evil", "a"), ("evil", "b")])
+
+    assert answer.json["error_description"] == "a parameter was given twice (RFC 6749 s3.2)"
+
+
 async def test_b25_resource_and_audience_may_repeat(desk: Any, client: Any) -> None:
     form = [("grant_type", "client_credentials"), ("scope", "api"), ("resource", "https://a"), ("resource", "https://b")]
 

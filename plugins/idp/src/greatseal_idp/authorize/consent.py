@@ -143,7 +143,7 @@ class ConsentEndpoint:
         try:
             if decision.decision == "deny":
                 await self._consents.deny(kept, session)
-                raise AccessDenied("the person did not allow it")
+                raise AccessDenied("the person did not allow it (RFC 6749 s4.1.2.1)")
             asked = await self._authorize.permitted(call, kept.request, client, session)
             if decision.scopes is not None:
                 cut(asked.scopes, decision.scopes)

@@ -120,7 +120,7 @@ class Consents:
     def _issue(self, tx: Tx, kept: Kept, session: SessionView, client: Client, asked: Asked, *, details: Details, approved: bool) -> str:
         before = tx.one(_BEFORE, session=session.id, consent=consent_id(session.subject, client.client_id))
         if before is None:
-            raise Refuse(LoginRequired("the session has ended"))
+            raise Refuse(LoginRequired("the session has ended (OpenID Connect Core s3.1.2.6)"))
         use_up(tx, kept.uses)
         # What was read before was decided before; only a client that changed since is decided again.
         if (stored := self._clients.as_stored(tx, client)) is not client:
@@ -134,14 +134,14 @@ class Consents:
         if approved:
             self._remember(tx, order, details, consent)
         elif not is_implicit(client) and not self._covers(consent, session.subject, (*asked.all, *details.keys)):
-            raise Refuse(ConsentRequired("the consent was withdrawn"))
+            raise Refuse(ConsentRequired("the consent was withdrawn (OpenID Connect Core s3.1.2.6)"))
         return self._codes.issue(tx, order)
 
     def allow(self, tx: Tx, proposal: Proposal, session: SessionView, *, origin: bytes, until: int) -> None:
         """See :meth:`greatseal.api.authorization.Authorizations.allow`: a code that waits under ``origin`` for another grant."""
         before = tx.one(_BEFORE, session=session.id, consent=consent_id(session.subject, proposal.client.client_id))
         if before is None:
-            raise Refuse(LoginRequired("the session has ended"))
+            raise Refuse(LoginRequired("the session has ended (OpenID Connect Core s3.1.2.6)"))
         if self._clients.as_stored(tx, proposal.client) is None:
             raise Refuse(NotFound("the application is not registered any more"))
         order = _approval(proposal, session)

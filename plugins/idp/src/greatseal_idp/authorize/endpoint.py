@@ -122,14 +122,16 @@ class AuthorizeEndpoint:
             raise BadRequest("client_id required")
         client = await self._clients.get(client_id)
         if client is None:
-            raise BadRequest("client_id names no client of this service")
+            raise BadRequest("client_id names no client of this service (RFC 6749 s4.1.1)")
         return client
 
     async def _pushed(self, request_uri: str, client: Client) -> Kept:
         """What was pushed; every other parameter beside client_id is ignored (RFC 9126 s4)."""
         waiting = await self._waiting.find(PUSHED, request_uri.removeprefix(URN))
         if waiting is None or waiting.client_id != client.client_id:
-            raise InvalidRequestUri("the request_uri is unknown, too old, used or of another client; start again at the application")
+            raise InvalidRequestUri(
+                "the request_uri is unknown, too old, used or of another client; start again at the application (RFC 9126 s4)"
+            )
         await self._reader.client_of(waiting.kept.request.to)
         return waiting.resumed
 
@@ -153,7 +155,7 @@ class AuthorizeEndpoint:
             problem = _unfit(kept.request, session, now, fresh=fresh, again=AGAIN.union(self._extensions.prompts))
             if problem is not None or session is None:
                 if "none" in kept.request.prompt or fresh:
-                    raise problem or LoginRequired("nobody is signed in")
+                    raise problem or LoginRequired("nobody is signed in (OpenID Connect Core s3.1.2.6)")
                 return await self._sign_in(call, kept, session, handle)
             authorized = await self._authorize(call, kept, client, session)
         except (NotRegistered, RateLimited, Spent):
@@ -171,7 +173,7 @@ class AuthorizeEndpoint:
         if covered and "consent" not in request.prompt:
             return await self._consents.issue(kept, session, client, asked, details=details, approved=False)
         if "none" in request.prompt:
-            raise ConsentRequired("the person has not allowed this client what it asks for")
+            raise ConsentRequired("the person has not allowed this client what it asks for (OpenID Connect Core s3.1.2.6)")
         await self._limits.consent(session.id)
         handle = await self._waiting.keep(CONSENT, kept, session)
         return self._pages.see_other(f"/api/auth/consent?consent_id={quote(handle)}")
@@ -235,15 +237,15 @@ def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int,
     ``again`` are the values of prompt for which no older one does.
     """
     if session is None:
-        return LoginRequired("nobody is signed in")
+        return LoginRequired("nobody is signed in (OpenID Connect Core s3.1.2.6)")
     if not fresh and not again.isdisjoint(request.prompt):
-        return LoginRequired("the person must sign in again")
+        return LoginRequired("the person must sign in again (OpenID Connect Core s3.1.2.1)")
     if not fresh and request.max_age is not None and not 0 <= now - session.signed_in_at <= request.max_age * SECOND:
-        return LoginRequired("the last sign-in is too long ago")
+        return LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
     if request.wanted_subject not in {None, session.subject}:
-        return LoginRequired("somebody else is signed in")
+        return LoginRequired("somebody else is signed in (OpenID Connect Core s3.1.2.1)")
     if not all(session.acr in wanted for wanted in request.wanted_acr):
-        return UnmetAuthenticationRequirements("the sign-in does not reach an acr that the client or what it asks for needs")
+        return UnmetAuthenticationRequirements("the sign-in does not reach an acr that the client or what it asks for needs (RFC 9470 s5)")
     return None
 
 
@@ -251,5 +253,5 @@ async def _parameters(call: Call) -> Parameters:
     if call.method != "POST":
         return call.query
     if len(call.query):
-        raise BadRequest("the parameters of a POST belong into its body alone")
+        raise BadRequest("the parameters of a POST belong into its body alone (OpenID Connect Core s13.2)")
     return await read_form(call)

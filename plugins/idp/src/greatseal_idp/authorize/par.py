@@ -40,7 +40,7 @@ class ParEndpoint:
 
     async def _push(self, proven: ProvenRequest) -> Reply:
         if "request_uri" in proven.form:
-            raise BadRequest("request_uri cannot be pushed")
+            raise BadRequest("request_uri cannot be pushed (RFC 9126 s2.1)")
         asking = await self._reader.pushed(proven)
         request = await self._reader.checked(asking, self._reader.addressee(asking.given, proven.client))
         if proven.client.may_be_anybody:

@@ -25,7 +25,7 @@ from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.codes import Codes
 from greatseal_idp.token.grants.authorization_code import AuthorizationCode, CodeRequest, granted
 
-OVER = "what was approved is unknown, expired, used or taken back"
+OVER = "what was approved is unknown, expired, used or taken back (RFC 6749 s5.2)"
 
 
 class Proposals:
@@ -99,8 +99,10 @@ def _require_fit(authorization: Authorization, session: SessionView, since: int,
     """Raises LoginRequired, and UnmetAuthenticationRequirements where another sign-in would not help: there was one for this request."""
     fresh = since <= session.signed_in_at <= now
     if not fresh and authorization.max_age is not None and not 0 <= now - session.signed_in_at <= authorization.max_age * SECOND:
-        raise LoginRequired("the last sign-in is too long ago")
+        raise LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
     if not all(session.acr in wanted for wanted in authorization.acr):
         if fresh:
-            raise UnmetAuthenticationRequirements("the sign-in does not reach an acr that the client or what it asks for needs")
+            raise UnmetAuthenticationRequirements(
+                "the sign-in does not reach an acr that the client or what it asks for needs (RFC 9470 s5)"
+            )
         raise LoginRequired("the person must sign in in another way")

@@ -161,7 +161,9 @@ class Reader:
         """See :meth:`greatseal.api.authorization.Authorizations.hinted`."""
         claims = self._signing.identity(hint)
         if claims is None or claims["aud"] != client.client_id:
-            raise BadRequest("id_token_hint is no ID token that was issued here to this client")
+            raise BadRequest(
+                "id_token_hint is no ID token that was issued here to this client (OpenID Connect Core s3.1.2.1, CIBA Core s7.1)"
+            )
         return str(claims["sub"])
 
 
@@ -184,7 +186,7 @@ def asked_of(client: Client, session: SessionView, asked: Asked, remote: str) ->
 
 def _require_scopes(scopes: tuple[str, ...], wishes: Wishes) -> None:
     if not scopes and not wishes.scopeless:
-        raise InvalidScope("scope is missing")
+        raise InvalidScope("scope is missing (RFC 6749 s3.3)")
 
 
 def _lesser(one: int | None, other: int | None) -> int | None:

@@ -128,7 +128,7 @@ def refuse_repeated(parameters: Parameters, repeatable: Container[str] = ()) -> 
     """Raises BadRequest when a parameter was given twice (RFC 6749 s3.1)."""
     for name in parameters:
         if name not in repeatable and len(parameters.all(name)) > 1:
-            raise BadRequest("a parameter was given twice")
+            raise BadRequest("a parameter was given twice (RFC 6749 s3.1)")
 
 
 def addressee(parameters: Parameters, client: Client, modes: Mapping[str, ResponseMode]) -> Addressee:
@@ -137,10 +137,10 @@ def addressee(parameters: Parameters, client: Client, modes: Mapping[str, Respon
     if asked is None:
         if len(client.redirect_uris) != 1 or "openid" in parameters.get("scope", "").split(" "):
             _refuse_unknown(parameters)
-            raise BadRequest("redirect_uri is missing")
+            raise BadRequest("redirect_uri is missing (RFC 6749 s3.1.2.3, OpenID Connect Core s3.1.2.1)")
         asked = client.redirect_uris[0]
     elif not matches(client.redirect_uris, asked):
-        raise BadRequest("redirect_uri is not registered for this client")
+        raise BadRequest("redirect_uri is not registered for this client (RFC 6749 s3.1.2.3)")
     state = parameters.get("state")
     mode = parameters.get("response_mode", "query")
     return Addressee(
@@ -192,20 +192,20 @@ def check_registration(request: AuthorizationRequest, client: Client, settings: 
     Raises problems that may go to the client by redirect.
     """
     if "authorization_code" not in client.grant_types:
-        raise UnauthorizedClient("the client may not use the grant authorization_code")
+        raise UnauthorizedClient("the client may not use the grant authorization_code (RFC 6749 s4.1.2.1)")
     if client.more.get("require_pushed_authorization_requests") is True and not request.pushed:
-        raise BadRequest("this client must push its requests to /par (RFC 9126)")
+        raise BadRequest("this client must push its requests to /par (RFC 9126 s6)")
     public = client.token_endpoint_auth_method == "none"  # noqa: S105  # the name of a method
     must = settings.require_pkce == "all" or (settings.require_pkce == "public" and public) or client.more.get("require_pkce") is True
     if request.code_challenge is None and must:
-        raise BadRequest("code_challenge is missing: this client must use PKCE with S256")
+        raise BadRequest("code_challenge is missing: this client must use PKCE with S256 (RFC 7636 s4.4.1)")
 
 
 def cut(scopes: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
     """Those of ``scopes`` that are allowed, in their order. Raises InvalidScope when there are some and none is."""
     kept = tuple(scope for scope in scopes if scope in allowed)
     if scopes and not kept:
-        raise InvalidScope("none of the scopes may be granted to this client")
+        raise InvalidScope("none of the scopes may be granted to this client (RFC 6749 s3.3)")
     return kept
 
 
@@ -218,30 +218,30 @@ def _refuse_unknown(parameters: Parameters) -> None:
     )
     for name, problem in unsupported:
         if name in parameters:
-            raise problem(f"the parameter {name} is not supported here")
+            raise problem(f"the parameter {name} is not supported here (OpenID Connect Core s3.1.2.6)")
 
 
 def _refuse_unsupported(parameters: Parameters, modes: Collection[str]) -> None:
     _refuse_unknown(parameters)
     response_type = parameters.get("response_type")
     if response_type is None:
-        raise BadRequest("response_type is missing")
+        raise BadRequest("response_type is missing (RFC 6749 s3.1.1)")
     if response_type != "code":
-        raise UnsupportedResponseType("the only response_type is code")
+        raise UnsupportedResponseType("the only response_type is code (RFC 6749 s3.1.1)")
     if parameters.get("response_mode", "query") not in modes:
-        raise BadRequest(f"response_mode: expected {_any_of(modes)}")
+        raise BadRequest(f"response_mode: expected {_any_of(modes)} (OpenID Connect Core s3.1.2.1)")
 
 
 def _challenge(parameters: Parameters) -> str | None:
     challenge, method = parameters.get("code_challenge"), parameters.get("code_challenge_method")
     if challenge is None:
         if method is not None:
-            raise BadRequest("code_challenge_method without code_challenge")
+            raise BadRequest("code_challenge_method without code_challenge (RFC 7636 s4.3)")
         return None
     if method != "S256":
-        raise BadRequest("code_challenge_method must be S256")
+        raise BadRequest("code_challenge_method must be S256 (RFC 7636 s4.4.1)")
     if _CHALLENGE.fullmatch(challenge) is None:
-        raise BadRequest("code_challenge: expected 43 to 128 unreserved characters")
+        raise BadRequest("code_challenge: expected 43 to 128 unreserved characters (RFC 7636 s4.2)")
     return challenge
 
 
@@ -249,16 +249,16 @@ def read_scopes(parameters: Parameters, client: Client) -> tuple[str, ...]:
     """The scopes that were asked for and that the client may have, none when there is no ``scope``. Raises InvalidScope."""
     asked = _words(parameters.get("scope", ""))
     if any(_SCOPE.fullmatch(one) is None for one in asked):
-        raise InvalidScope("scope: expected names of printable ASCII characters with blanks between them")
+        raise InvalidScope("scope: expected names of printable ASCII characters with blanks between them (RFC 6749 s3.3)")
     return cut(asked, frozenset(client.scopes))
 
 
 def _prompt(prompt: str, offered: Collection[str]) -> tuple[str, ...]:
     asked = _words(prompt)
     if not set(asked).issubset(offered):
-        raise BadRequest(f"prompt: expected {_any_of(offered)}")
+        raise BadRequest(f"prompt: expected {_any_of(offered)} (OpenID Connect Core s3.1.2.1)")
     if "none" in asked and len(asked) > 1:
-        raise BadRequest("prompt: none stands alone")
+        raise BadRequest("prompt: none stands alone (OpenID Connect Core s3.1.2.1)")
     return asked
 
 
@@ -269,7 +269,7 @@ def read_max_age(parameters: Parameters, client: Client) -> int | None:
         default = client.more.get("default_max_age")
         return default if isinstance(default, int) and default >= 0 else None
     if _SECONDS.fullmatch(max_age) is None:
-        raise BadRequest("max_age: expected a number of seconds")
+        raise BadRequest("max_age: expected a number of seconds (OpenID Connect Core s3.1.2.1)")
     return int(max_age)
 
 
@@ -283,11 +283,11 @@ def read_claims(parameters: Parameters) -> Mapping[str, Any] | None:
     try:
         asked = decode_object(claims.encode())
     except ValueError:
-        raise BadRequest("claims: expected a JSON object") from None
+        raise BadRequest("claims: expected a JSON object (OpenID Connect Core s5.5)") from None
     for place in ("userinfo", "id_token"):
         members = asked.get(place)
         if members is not None and not (isinstance(members, dict) and all(isinstance(one, dict | None) for one in members.values())):
-            raise BadRequest("claims: userinfo and id_token hold objects whose members are null or objects")
+            raise BadRequest("claims: userinfo and id_token hold objects whose members are null or objects (OpenID Connect Core s5.5)")
     return asked
 
 

@@ -30,7 +30,7 @@ async def read_form(call: Call) -> Parameters:
     """The form of a request. BadRequest for another media type: RFC 6749 knows no 415."""
     media_type = call.headers.get("Content-Type", FORM)
     if media_type != FORM and media_type.partition(";")[0].strip().lower() != FORM:
-        raise BadRequest(f"the body must be {FORM}")
+        raise BadRequest(f"the body must be {FORM} (RFC 6749 Appendix B)")
     return Parameters.parse(await call.raw())
 
 
@@ -66,18 +66,18 @@ class ClientAuthentication:
             if credentials is not None:
                 (ambient if method.ambient else sent).append((method, credentials))
         if len(sent) > 1:
-            raise BadRequest("the client used more than one authentication method")
+            raise BadRequest("the client used more than one authentication method (RFC 6749 s2.3)")
         for method, credentials in sent:
             client_id = method.client_id(credentials)
             if client_id is not None:
                 named.append(client_id)
                 if request.form.get("client_id", client_id) != client_id:
-                    raise BadRequest("client_id is not the client of the credentials")
+                    raise BadRequest("client_id is not the client of the credentials (RFC 6749 s3.2.1)")
         for method, credentials in sent or ambient:
             proven = await self._try(request, method, credentials)
             if proven is not None:
                 return proven
-        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication")
+        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication (RFC 6749 s5.2)")
 
     async def _try(self, request: ClientRequest, method: ClientAuthMethod[Any], credentials: Any) -> ProvenRequest | None:
         """None when the client is unknown or registered for another method."""

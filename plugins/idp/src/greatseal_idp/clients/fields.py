@@ -228,7 +228,7 @@ def _own(body: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidClientMetadata(f"{given[0]}: only an administrator sets this")
     scope = body.get("scope")
     if not isinstance(scope, str | None):
-        raise InvalidClientMetadata("scope: expected scopes separated by spaces")
+        raise InvalidClientMetadata("scope: expected scopes separated by spaces (RFC 7591 s2)")
     asked = {name: value for name, value in body.items() if name not in ADMINISTERED}
     asked["scopes"] = scope.split() if scope else []
     asked["token_endpoint_auth_method"] = body.get("token_endpoint_auth_method") or OPEN_METHOD

@@ -51,9 +51,9 @@ class ClientSecretBasic(BySecret):
             id, colon, secret = base64.b64decode(header[len(SCHEME) :].strip(), validate=True).decode().partition(":")
             decoded_id, decoded = _decoded(id), _decoded(secret)
         except (binascii.Error, ValueError):
-            raise InvalidClient("the Basic credentials cannot be read") from None
+            raise InvalidClient("the Basic credentials cannot be read (RFC 6749 s2.3.1)") from None
         if not colon:
-            raise InvalidClient("the Basic credentials have no colon")
+            raise InvalidClient("the Basic credentials have no colon (RFC 7617 s2)")
         return Credentials(decoded_id, (decoded,) if decoded == secret else (decoded, secret), request.call.remote)
 
 
@@ -68,7 +68,7 @@ class ClientSecretPost(BySecret):
             return None
         client_id = request.form.get("client_id")
         if client_id is None and "Authorization" not in request.call.headers:
-            raise InvalidClient("client_secret was sent without client_id")
+            raise InvalidClient("client_secret was sent without client_id (RFC 6749 s2.3.1)")
         return Credentials(client_id or "", (secret,), request.call.remote)
 
 

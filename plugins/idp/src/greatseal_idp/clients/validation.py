@@ -69,7 +69,7 @@ class Rules:
         if method is not None:
             return method
         offered = ", ".join(sorted(self._host.components(ClientAuthMethod)))
-        raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered}")
+        raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered} (RFC 7591 s2)")
 
     def check(self, registration: Registration) -> Client:
         """The record to store. Raises InvalidRedirectUri and InvalidClientMetadata, which names the field."""
@@ -109,15 +109,16 @@ class Rules:
     def _check_grants(self, client: Client) -> None:
         unknown = set(client.grant_types) - self._host.components(Grant).keys()
         if unknown:
-            raise InvalidClientMetadata(f"grant_types: expected some of {', '.join(sorted(self._host.components(Grant)))}")
+            raise InvalidClientMetadata(f"grant_types: expected some of {', '.join(sorted(self._host.components(Grant)))} (RFC 7591 s2)")
         if "authorization_code" in client.grant_types and not client.redirect_uris:
-            raise InvalidClientMetadata("redirect_uris: authorization_code needs one at least")
+            raise InvalidClientMetadata("redirect_uris: authorization_code needs one at least (RFC 7591 s2)")
 
     def _check_bindings(self, client: Client) -> None:
         """A client that may not go without two keys gets no token: one of them is all that a token can be bound to."""
         required = self._proofs.required(self._extensions.complete(client))
         if len(required) > 1:
-            raise InvalidClientMetadata(f"a token is bound to one key, and this client asks for {' and '.join(sorted(required))}")
+            asked = " and ".join(sorted(required))
+            raise InvalidClientMetadata(f"a token is bound to one key, and this client asks for {asked} (RFC 7800 s3.1)")
 
     def _check_secret(self, registration: Registration, method: ClientAuthMethod[msgspec.Struct]) -> None:
         secret = registration.client_secret
@@ -167,7 +168,9 @@ def _check_frontchannel(client: Client) -> None:
     """Front-Channel Logout s2: scheme, host and port are those of a redirect URI, so that nobody else's page is put into a frame."""
     uri = client.more.get("frontchannel_logout_uri")
     if uri is not None and origin_of(uri) not in map(origin_of, client.redirect_uris):
-        raise InvalidClientMetadata("frontchannel_logout_uri: expected scheme, host and port of one of redirect_uris")
+        raise InvalidClientMetadata(
+            "frontchannel_logout_uri: expected scheme, host and port of one of redirect_uris (OpenID Connect Front-Channel Logout s2)"
+        )
 
 
 def _check_texts(client: Client) -> None:
@@ -186,16 +189,16 @@ def _check_lists(client: Client) -> None:
         if len(values) > MANY:
             raise InvalidClientMetadata(f"{name}: at most {MANY}")
     if not all(is_scope_token(scope) for scope in client.scopes):
-        raise InvalidClientMetadata("scopes: a scope is printable ASCII without space, quote and backslash")
+        raise InvalidClientMetadata("scopes: a scope is printable ASCII without space, quote and backslash (RFC 6749 s3.3)")
     if any(one != "code" for one in client.more.get("response_types", ())):
-        raise InvalidClientMetadata("response_types: expected code")
+        raise InvalidClientMetadata("response_types: expected code (RFC 7591 s2)")
     for name in ("contacts", "default_acr_values", "resources"):
         _check_plain_list(name, client.more.get(name, ()))
     for name in ("software_id", "software_version", "token_endpoint_auth_signing_alg"):
         _check_plain_list(name, [client.more[name]] if name in client.more else [])
     _check_algorithms(client.more.get("allowed_signing_algs"))
     if client.more.get("default_max_age", 0) < 0:
-        raise InvalidClientMetadata("default_max_age: expected no negative number")
+        raise InvalidClientMetadata("default_max_age: expected no negative number (OpenID Connect Registration s2)")
 
 
 def _check_algorithms(names: Sequence[str] | None) -> None:
@@ -222,10 +225,10 @@ def _check_method_fields(registration: Registration, method: ClientAuthMethod[ms
             raise InvalidClientMetadata(f"{name}: must not be set for {method.method}")
     if client.jwks is not None:
         if client.jwks_uri is not None:
-            raise InvalidClientMetadata("jwks: give jwks_uri or jwks, not both")
+            raise InvalidClientMetadata("jwks: give jwks_uri or jwks, not both (RFC 7591 s2)")
         keys = client.jwks.get("keys")
         if not isinstance(keys, list) or len(keys) > MAX_JWKS_KEYS or not all(isinstance(key, dict) for key in keys):
-            raise InvalidClientMetadata(f"jwks: expected an object with keys, an array of at most {MAX_JWKS_KEYS} objects")
+            raise InvalidClientMetadata(f"jwks: expected an object with keys, an array of at most {MAX_JWKS_KEYS} objects (RFC 7517 s5)")
 
 
 def _fits(stored: StoredSecret | None, form: str) -> bool:

@@ -28,10 +28,10 @@ class BearerScheme(AuthScheme):
     async def authenticate(self, call: Call) -> BearerCaller:
         scheme, text = await self._presented(call)
         if text is None:
-            raise Unauthenticated("this needs an access token", headers={"WWW-Authenticate": self._challenges()})
+            raise Unauthenticated("this needs an access token (RFC 6750 s3)", headers={"WWW-Authenticate": self._challenges()})
         token = await self._tokens.access(text)
         if token is None:
-            raise InvalidToken("the access token is expired, revoked or not good here", scheme=scheme)
+            raise InvalidToken("the access token is expired, revoked or not good here (RFC 6750 s3.1)", scheme=scheme)
         headers = await self._bound(call, scheme, text, token)
         rule = call.route.auth
         assert isinstance(rule, Bearer)
@@ -54,14 +54,14 @@ class BearerScheme(AuthScheme):
         cnf = token.claims.get("cnf")
         if cnf is None:
             if scheme != BEARER:
-                raise InvalidToken("the access token is bound to no key; send it as Bearer", scheme=scheme)
+                raise InvalidToken("the access token is bound to no key; send it as Bearer (RFC 9449 s7.1)", scheme=scheme)
             return ()
         confirmation, value = next(iter(cnf.items())) if len(cnf) == 1 else ("", "")
         binding = self._proofs.bindings.get(confirmation)
         if binding is None:
             raise InvalidToken("the access token is bound to a key that cannot be proven here", scheme=scheme)
         if scheme != binding.scheme:
-            raise InvalidToken(f"the access token is bound to a key; send it as {binding.scheme}", scheme=binding.scheme)
+            raise InvalidToken(f"the access token is bound to a key; send it as {binding.scheme} (RFC 9449 s7)", scheme=binding.scheme)
         return await binding.check(call, text, token, value)
 
     async def _presented(self, call: Call) -> tuple[str, str | None]:
@@ -70,14 +70,17 @@ class BearerScheme(AuthScheme):
         Raises BadRequest for two at once, and for one in the URL (RFC 9700 s4.3.2).
         """
         if "access_token" in call.query:
-            raise BadRequest("an access token in the URL is not read", headers=_challenge(BEARER, "invalid_request", "a token in the URL"))
+            raise BadRequest(
+                "an access token in the URL is not read (RFC 9700 s4.3.2)",
+                headers=_challenge(BEARER, "invalid_request", "a token in the URL"),
+            )
         word, _, value = call.headers.get("Authorization", "").partition(" ")
         scheme = self._scheme(word)
         in_form = await _in_form(call)
         if scheme is None:
             return BEARER, in_form
         if in_form is not None:
-            raise BadRequest("the access token was given twice", headers=_challenge(scheme, "invalid_request", "two tokens"))
+            raise BadRequest("the access token was given twice (RFC 6750 s2)", headers=_challenge(scheme, "invalid_request", "two tokens"))
         return scheme, value.strip()
 
     def _scheme(self, word: str) -> str | None:
@@ -94,7 +97,7 @@ class BearerScheme(AuthScheme):
 def require_scope(token: AccessToken, scope: str, scheme: str = BEARER) -> None:
     """Raise InsufficientScope unless the token holds ``scope``; an empty one is always held."""
     if scope and scope not in token.scopes:
-        detail = f"the access token needs the scope {scope}"
+        detail = f"the access token needs the scope {scope} (RFC 6750 s3.1)"
         challenge = f'{_challenge(scheme, "insufficient_scope", detail)["WWW-Authenticate"]}, scope="{scope}"'
         raise InsufficientScope(detail, headers={"WWW-Authenticate": challenge})
 

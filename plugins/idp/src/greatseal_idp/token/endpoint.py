@@ -92,12 +92,12 @@ class TokenEndpoint:
         check_repeated(request.form, self._extensions.repeatable)
         grant_type = request.form.get("grant_type")
         if grant_type is None:
-            raise BadRequest("grant_type is required")
+            raise BadRequest("grant_type is required (RFC 6749 s5.2)")
         grant = self._grants.get(grant_type)
         if grant is None:
-            raise UnsupportedGrantType("this grant_type is not offered")
+            raise UnsupportedGrantType("this grant_type is not offered (RFC 6749 s5.2)")
         if grant_type not in request.client.grant_types:
-            raise UnauthorizedClient("the client is not registered for this grant_type")
+            raise UnauthorizedClient("the client is not registered for this grant_type (RFC 6749 s5.2)")
         return grant
 
     async def _asked(self, request: ProvenRequest) -> Wishes:
@@ -157,8 +157,8 @@ class TokenEndpoint:
 def check_repeated(form: Parameters, repeatable: Container[str]) -> None:
     """No parameter comes twice (RFC 6749 s3.2), but those that may. Raises BadRequest."""
     for name in form:
-        if name not in REPEATABLE and name not in repeatable:
-            form[name]
+        if name not in REPEATABLE and name not in repeatable and len(form.all(name)) > 1:
+            raise BadRequest("a parameter was given twice (RFC 6749 s3.2)")
 
 
 def wants_family(granted: Granted) -> bool:

@@ -77,10 +77,10 @@ class Introspection:
 
     async def _answer(self, request: ProvenRequest) -> Reply:
         if request.client.token_endpoint_auth_method == PublicClient.method:
-            raise InvalidClient("a public client cannot introspect tokens")
+            raise InvalidClient("a public client cannot introspect tokens (RFC 7662 s2.1)")
         token = request.form.get("token")
         if token is None:
-            raise BadRequest("token is required")
+            raise BadRequest("token is required (RFC 7662 s2.1)")
         if token.startswith(f"{REFRESH}_"):
             return await self._refresh_token(token, request.client)
         found = await self._tokens.verified(token)

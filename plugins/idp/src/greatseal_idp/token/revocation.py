@@ -47,7 +47,7 @@ class Revocation:
         request = await self._clients.authenticate(call)
         token = request.form.get("token")
         if token is None:
-            raise BadRequest("token is required")
+            raise BadRequest("token is required (RFC 7009 s2.1)")
         if token.startswith(f"{REFRESH}_"):
             await self._refresh_token(token, request.client)
         else:

@@ -104,7 +104,7 @@ class TokensImpl:
             case "jwt":
                 return await self._access_subject(token) or await self._identity_subject(token)
             case _:
-                raise BadRequest("this token type is not offered")
+                raise BadRequest("this token type is not offered (RFC 8693 s3)")
 
     def revoke_origin(self, tx: Tx, origin: bytes) -> None:
         self._families.revoke_origin(tx, origin)

@@ -31,7 +31,7 @@ from greatseal_idp.scopes import Asked, Scopes
 from greatseal_idp.token.codes import KIND, CodeRecord, Codes, digest_of, note_client
 from greatseal_idp.token.endings import Endings
 
-UNKNOWN = "the code is unknown, expired or used"
+UNKNOWN = "the code is unknown, expired or used (RFC 6749 s4.1.2)"
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
@@ -68,7 +68,7 @@ class AuthorizationCode(Grant[CodeRequest]):
     async def prepare(self, request: ProvenRequest) -> CodeRequest:
         form, client = request.form, request.client
         if "code" not in form or "redirect_uri" not in form:
-            raise BadRequest("code and redirect_uri are required")
+            raise BadRequest("code and redirect_uri are required (RFC 6749 s4.1.3)")
         node = self._host.handles.node_of(form["code"], KIND)
         record = await self._host.db.read(self._codes.find, digest_of(form["code"])) if node else None
         if node is None or record is None:
@@ -111,7 +111,7 @@ class AuthorizationCode(Grant[CodeRequest]):
         if consumed is None:
             return self._replayed(tx, record)
         if record.session_id is not None and not note_client(tx, record.session_id, record.client_id):
-            raise Refuse(InvalidGrant("the session has ended"))
+            raise Refuse(InvalidGrant("the session has ended (RFC 6749 s5.2)"))
         tx.after_commit(partial(faults.point, "idp.code.redeemed"))
         return granted(record, prepared)
 
@@ -160,12 +160,12 @@ def granted(record: CodeRecord, prepared: CodeRequest) -> Granted:
 def mismatch(record: CodeRecord, asked: CodeRequest) -> InvalidGrant | None:
     """Why the code may not be redeemed so, by this client. It is not used up then."""
     if (record.client_id, record.redirect_uri) != (asked.client_id, asked.redirect_uri):
-        return InvalidGrant("the code was issued to another client or redirect_uri")
+        return InvalidGrant("the code was issued to another client or redirect_uri (RFC 6749 s4.1.3)")
     if record.code_challenge is None:
         # RFC 9700 s2.1.1: a verifier without a challenge is an attack on PKCE, not a harmless surplus.
-        return None if asked.code_verifier is None else InvalidGrant("the authorization request had no code_challenge")
+        return None if asked.code_verifier is None else InvalidGrant("the authorization request had no code_challenge (RFC 9700 s2.1.1)")
     if asked.code_verifier is None or not answers(asked.code_verifier, record.code_challenge):
-        return InvalidGrant("code_verifier is missing or not the one of the code_challenge")
+        return InvalidGrant("code_verifier is missing or not the one of the code_challenge (RFC 7636 s4.6)")
     return None
 
 
@@ -180,5 +180,5 @@ def remaining(allowed: Asked, client: Client, known: Container[str]) -> Asked:
     """Those that still exist and that the client is still registered for. Raises InvalidScope when none of the scopes is left."""
     left = allowed.within(known).within(client.scopes)
     if allowed.scopes and not left.scopes:
-        raise InvalidScope("none of the granted scopes is left to the client")
+        raise InvalidScope("none of the granted scopes is left to the client (RFC 6749 s5.2)")
     return left

@@ -26,13 +26,13 @@ class ClientCredentials(Grant[msgspec.Struct]):
     async def prepare(self, request: ProvenRequest) -> Granted:
         client, match = request.client, request.match
         if client.token_endpoint_auth_method == PublicClient.method:
-            raise UnauthorizedClient("a public client has no credentials to act with")
+            raise UnauthorizedClient("a public client has no credentials to act with (RFC 6749 s4.4)")
         asked = request.form.get("scope")
         known = await self._scopes.all()
         names = [scope for scope in client.scopes if scope not in OF_PEOPLE] if asked is None else asked.split(" ")
         scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name in known and name not in NEVER))
         if not scopes and not request.scopeless:
-            raise InvalidScope("no scope is left that the client may have for itself")
+            raise InvalidScope("no scope is left that the client may have for itself (RFC 6749 s3.3)")
         permitted = await self._tokens.permitted(
             GrantQuestion(phase="client", subject=match.subject, client=client, scopes=frozenset(scopes), remote=request.call.remote)
         )

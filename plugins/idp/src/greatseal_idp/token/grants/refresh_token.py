@@ -19,7 +19,7 @@ from greatseal_idp.token.families import FamiliesImpl, FamilyGrant
 from greatseal_idp.token.grants.authorization_code import remaining
 from greatseal_idp.token.refresh_tokens import KIND, RefreshToken
 
-UNKNOWN = "the refresh token is unknown, expired, used or revoked"
+UNKNOWN = "the refresh token is unknown, expired, used or revoked (RFC 6749 s6)"
 
 
 class RefreshRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class RefreshTokenGrant(Grant[RefreshRequest]):
     async def prepare(self, request: ProvenRequest) -> RefreshRequest:
         form, client = request.form, request.client
         if "refresh_token" not in form:
-            raise BadRequest("refresh_token is required")
+            raise BadRequest("refresh_token is required (RFC 6749 s6)")
         token = await self._families.read(form["refresh_token"])
         family = await self._families.granted(token.family) if token else None
         if token is None or family is None or family.client_id != client.client_id:
@@ -135,7 +135,7 @@ def requested(request: ProvenRequest, family: FamilyGrant, known: Container[str]
         return remaining(Asked(family.scopes, family.held.implied), request.client, known)
     names = tuple(dict.fromkeys(name for name in asked.split(" ") if name))
     if not set(names) <= set(family.scopes):
-        raise InvalidScope("scope has more than was granted")
+        raise InvalidScope("scope has more than was granted (RFC 6749 s6)")
     narrower = len(names) < len(family.scopes)
     return remaining(Asked(names, () if narrower else family.held.implied), request.client, known)
 
