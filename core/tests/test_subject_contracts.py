@@ -52,6 +52,9 @@ async def test_the_contract_notices_a_check_that_widens_or_leaves_nothing(left):
     class Check:
         name = "wrong"
 
+        def concerns(self, question):
+            return True
+
         async def check(self, question):
             return left
 

@@ -22,7 +22,7 @@ from greatseal.jose.jwk import jwk_of, thumbprint_of
 from greatseal.testing import FakeClock
 from greatseal.testing.bindings import TokenBindingContract
 from greatseal.testing.calls import FakeCall
-from greatseal.testing.extensions import ExtensionContract
+from greatseal.testing.extensions import ExtensionContract, wish_of
 from greatseal_dpop.binding import Dpop
 from greatseal_dpop.codes import BoundCode, BoundCodes
 from greatseal_dpop.nonces import FRESH, LIFE, Nonces
@@ -141,7 +141,7 @@ def client(method="client_secret_basic", **more):
 
 async def prove(binding, *sent, by=None, **about):
     asking = ProvenRequest(call=call(*sent, **about), form=Parameters(()), client=by or client(), match=ClientMatch(subject="c1"))
-    return await binding.prove(asking)
+    return await binding.prove(asking) if binding.concerns(asking) else None
 
 
 async def check(binding, *sent, value=JKT, target="/userinfo", **about):
@@ -534,7 +534,7 @@ class TestBoundCodes(ExtensionContract):
 async def asked(members, proven=None, at="authorize"):
     sent = Parameters(members.items())
     keys = {} if proven is None else {"jkt": proven}
-    wish = await BoundCodes().ask(Ask(at=at, client=client(), given=sent, sent=sent, remote="192.0.2.1", proven=keys))
+    wish = await wish_of(BoundCodes(), Ask(at=at, client=client(), given=sent, sent=sent, remote="192.0.2.1", proven=keys))
     return wish and wish.kept
 
 

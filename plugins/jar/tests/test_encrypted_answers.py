@@ -12,7 +12,7 @@ from greatseal.api.problems import Unavailable
 from greatseal.jose.keysets import encrypts_alone
 from greatseal.net import RemoteKeys
 from greatseal.testing import FakeClock
-from greatseal.testing.extensions import ExtensionContract
+from greatseal.testing.extensions import ExtensionContract, wish_of
 from greatseal.testing.resolver import FakeResolver
 from greatseal_jar.encryption import ALGORITHMS, ENCRYPTIONS, KINDS, EncryptedAnswers, encrypted
 
@@ -111,6 +111,6 @@ async def test_a_key_that_cannot_be_had_is_missed_before_anything_is_consumed(at
     ask = Ask(at=at, client=gone, given=nothing, sent=nothing, remote="192.0.2.1")
 
     with pytest.raises(Unavailable):
-        await answers().ask(ask)
-    assert await answers().ask(msgspec.structs.replace(ask, client=client(**gone.more))) is None
-    assert await answers().ask(msgspec.structs.replace(ask, client=client())) is None
+        await wish_of(answers(), ask)
+    assert await wish_of(answers(), msgspec.structs.replace(ask, client=client(**gone.more))) is None
+    assert await wish_of(answers(), msgspec.structs.replace(ask, client=client())) is None

@@ -18,7 +18,7 @@ from greatseal.jose.compact import b64url_encode, sign_compact
 from greatseal.jose.jwk import jwk_of
 from greatseal.net import RemoteKeys
 from greatseal.testing import FakeClock
-from greatseal.testing.extensions import ExtensionContract
+from greatseal.testing.extensions import ExtensionContract, wish_of
 from greatseal.testing.resolver import FakeResolver
 from greatseal_jar.decryption import RequestKeys
 from greatseal_jar.objects import LEEWAY, LONGEST, TYPE, InvalidRequestObject, RequestObjects
@@ -276,11 +276,11 @@ async def test_a_client_that_must_sign_is_refused_without(objects, at):
     must = client(require_signed_request_object=True)
 
     with pytest.raises(BadRequest, match="RFC 9101"):
-        await objects.ask(ask(None, must, at))
-    assert await objects.ask(ask(signed(), must, at)) is None
-    assert await objects.ask(ask(None, client(), at)) is None
-    assert await objects.ask(ask(None, must, "token")) is None
-    assert await objects.ask(ask(None, must, "device")) is None
+        await wish_of(objects, ask(None, must, at))
+    assert await wish_of(objects, ask(signed(), must, at)) is None
+    assert await wish_of(objects, ask(None, client(), at)) is None
+    assert await wish_of(objects, ask(None, must, "token")) is None
+    assert await wish_of(objects, ask(None, must, "device")) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.details import InvalidAuthorizationDetails, is_less
 from greatseal.api.http import Parameters
 from greatseal.testing.details import DetailTypeContract
-from greatseal.testing.extensions import ExtensionContract
+from greatseal.testing.extensions import ExtensionContract, wish_of
 from greatseal_rar.declared import Declared
 from greatseal_rar.extension import Details, RichAuthorization
 from greatseal_rar.matching import is_covered
@@ -124,7 +124,7 @@ class TestRichAuthorization(ExtensionContract):
 
 async def ask(text, *, at="authorize", client=CLIENT):
     given = Parameters([("authorization_details", text if isinstance(text, str) else json.dumps(text))])
-    wish = await rar().ask(Ask(at=at, client=client, given=given, sent=given, remote="192.0.2.1"))
+    wish = await wish_of(rar(), Ask(at=at, client=client, given=given, sent=given, remote="192.0.2.1"))
     return wish.kept.details
 
 
@@ -188,7 +188,7 @@ def test_a_detail_that_breaks_its_declaration_is_refused(detail):
 async def test_who_asks_for_no_details_gets_none():
     nothing = Parameters([("scope", "openid")])
 
-    assert await rar().ask(Ask(at="token", client=CLIENT, given=nothing, sent=nothing, remote="192.0.2.1")) is None
+    assert await wish_of(rar(), Ask(at="token", client=CLIENT, given=nothing, sent=nothing, remote="192.0.2.1")) is None
 
 
 async def test_a_client_asks_for_the_types_that_it_is_registered_for():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from greatseal.api.clients import Client, InvalidClientMetadata, InvalidRedirectUri
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import SessionView
+from greatseal.api.tokens import GrantQuestion
 from greatseal.net import Fetched
 from greatseal.testing.clients import ClientResolverContract, FakeClients
 from greatseal.testing.resolver import FakeResolver
@@ -22,7 +23,7 @@ from greatseal_registration.bodies import completed
 from greatseal_registration.documents import MetadataDocuments, host_of, kept_seconds
 from greatseal_registration.records import holds, keeping, listed, mark
 from greatseal_registration.settings import Registration, RegistrationServer, StatementIssuer
-from greatseal_registration.usage import Used, forgetting
+from greatseal_registration.usage import Usage, Used, forgetting
 
 DOCUMENT = {"client_id": "https://app.example/client", "redirect_uris": ["https://app.example/cb"]}
 
@@ -202,6 +203,14 @@ def test_an_answer_leaves_out_what_does_not_apply() -> None:
         "response_types": [],
         "registration_client_uri": "https://id.example/api/admin/clients/c",
     }
+
+
+@pytest.mark.parametrize(("source", "noted"), [("dynamic", True), ("admin", False), (None, False)])
+def test_the_use_of_clients_that_registered_themselves_is_noted(source: Any, noted: bool) -> None:
+    client = source and Client(client_id="c1", token_endpoint_auth_method="none", source=source)
+    question = GrantQuestion(phase="token", subject="ann@EXAMPLE", client=client, scopes=frozenset(), remote="192.0.2.1")
+
+    assert Usage(None, None, ttl=0).concerns(question) is noted  # type: ignore[arg-type]  # asks nobody
 
 
 async def test_what_was_used_meanwhile_is_not_deleted(start_service: Any) -> None:

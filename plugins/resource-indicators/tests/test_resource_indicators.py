@@ -7,7 +7,7 @@ from greatseal.api.authorization import Ask, Granting, Terms
 from greatseal.api.clients import Client, InvalidClientMetadata, Registration
 from greatseal.api.http import Parameters
 from greatseal.api.tokens import InvalidTarget
-from greatseal.testing.extensions import ExtensionContract
+from greatseal.testing.extensions import ExtensionContract, wish_of
 from greatseal_resource_indicators.resources import ResourceIndicators, Resources
 
 ISSUER = "https://id.example"
@@ -18,7 +18,7 @@ EXTENSION = ResourceIndicators(ISSUER)
 
 async def ask(*resources, at="authorize", client=CLIENT):
     given = Parameters(("resource", one) for one in resources)
-    wish = await EXTENSION.ask(Ask(at=at, client=client, given=given, sent=given, remote="192.0.2.1"))
+    wish = await wish_of(EXTENSION, Ask(at=at, client=client, given=given, sent=given, remote="192.0.2.1"))
     return wish.kept if wish else None
 
 

@@ -147,6 +147,10 @@ class Extension(ABC, Generic[S]):
         """
         raise TypeError(f"{self.name} declares opens and has no open")
 
+    def concerns(self, ask: Ask) -> bool:
+        """Whether :meth:`ask` has a word about the request. Cheap, for every request of every client is asked about."""
+        return True
+
     async def ask(self, ask: Ask) -> Wish[S] | None:
         """At every place, also when nothing of it was sent: refuse, keep, or nothing. At ``token``: what this token request asks for.
 

@@ -147,6 +147,10 @@ class GrantCheck(ABC):
     decides_targets: ClassVar[bool] = False
     """Whether it decides about ``target_service``. Where no check does, every target is refused."""
 
+    def concerns(self, question: GrantQuestion) -> bool:
+        """Whether the check has a word about it. Cheap, for every grant is asked about."""
+        return True
+
     @abstractmethod
     async def check(self, question: GrantQuestion) -> frozenset[str]:
         """The scopes that may be granted, a subset of those asked for. Raises AccessDenied, and Unavailable when it cannot decide."""
@@ -260,16 +264,22 @@ class TokenBinding(ABC):
     fields: ClassVar[type[msgspec.Struct] | None] = None
     """Members of a client that it brings, with their types; a default asks for nothing."""
 
+    def concerns(self, request: ProvenRequest) -> bool:
+        """Whether a key was shown that may bind: not what is there unasked (a certificate) when the client did not register for it.
+
+        Cheap, for every request is asked about, and nothing else of the binding runs where it is False.
+        """
+        return True
+
     @abstractmethod
     async def prove(self, request: ProvenRequest) -> Proof | None:
-        """At /token and /par: after the client was proven, before the grant. Every binding is asked.
+        """At /token and /par: after the client was proven, before the grant, where the request :meth:`concerns` the binding.
 
-        None when nothing was sent, and for what is there unasked (a certificate) when the client did not register for it. A Problem
-        refuses, with headers of its own; no code is burned, no family touched.
+        None for a key that binds nothing after all. A Problem refuses, with headers of its own; no code is burned, no family touched.
         """
 
     def missing(self, client: Client) -> Problem | None:
-        """At /token, after :meth:`prove` gave None: why this client may not go without.
+        """At /token, when no key was proven: why this client may not go without.
 
         Asked at registration too: two that refuse are ``invalid_client_metadata``, for no request could satisfy both.
         """

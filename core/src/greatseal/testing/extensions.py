@@ -18,10 +18,15 @@ from greatseal.api.tokens import Authentication, Granted, InvalidGrant, InvalidS
 from greatseal.testing.bindings import asks_for_nothing
 from greatseal.testing.kept import Kept
 
-__all__ = ["ExtensionContract", "FakeAuthorizations"]
+__all__ = ["ExtensionContract", "FakeAuthorizations", "wish_of"]
 
 MAX_KEPT = 32_768
 PLACES = ("authorize", "par", "device", "backchannel", "token")
+
+
+async def wish_of(extension: Extension[Any], ask: Ask) -> Wish[Any] | None:
+    """What an extension makes of a request, as the provider asks it."""
+    return await extension.ask(ask) if extension.concerns(ask) else None
 
 
 class ExtensionContract(ABC):
@@ -59,7 +64,7 @@ class ExtensionContract(ABC):
         )
 
     async def _kept(self, place: str) -> Any:
-        wish = await self.extension().ask(self._ask(place))
+        wish = await wish_of(self.extension(), self._ask(place))
         return None if wish is None else wish.kept
 
     def test_declares_itself(self) -> None:
@@ -91,7 +96,7 @@ class ExtensionContract(ABC):
         for empty in (False, True):
             found: object
             try:
-                found = await self.extension().ask(self._ask(place, empty=empty))
+                found = await wish_of(self.extension(), self._ask(place, empty=empty))
             except Problem as problem:
                 found = problem
             whole = place == "authorize" and not empty

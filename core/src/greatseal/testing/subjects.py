@@ -85,5 +85,6 @@ class GrantCheckContract(ABC):
         if self.denied is None:
             pytest.skip("it refuses nobody")
 
+        assert self.check().concerns(self.denied)
         with pytest.raises(AccessDenied):
             await self.check().check(self.denied)

@@ -27,12 +27,12 @@ class CertificateBinding(TokenBinding):
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    async def prove(self, request: ProvenRequest) -> Proof | None:
-        certificate = request.call.connection.certificate
-        if certificate is None or self.missing(request.client) is None:
-            return None
+    def concerns(self, request: ProvenRequest) -> bool:
+        return request.call.connection.certificate is not None and self.missing(request.client) is not None
+
+    async def prove(self, request: ProvenRequest) -> Proof:
         try:
-            thumbprint = await self._thumbprint(certificate)
+            thumbprint = await self._thumbprint(request.call.connection.certificate or b"")
         except ValueError as error:
             raise BadRequest(f"the certificate of the client cannot bind tokens: {error} (RFC 8705 s3)") from None
         # Others prove themselves at each refresh anyway, and may change the certificate (RFC 8705 s4, s7.1).

@@ -61,10 +61,11 @@ class Dpop(TokenBinding):
         self._proofs = proofs
         self._clients = clients
 
-    async def prove(self, request: ProvenRequest) -> Proof | None:
+    def concerns(self, request: ProvenRequest) -> bool:
+        return "DPoP" in request.call.headers
+
+    async def prove(self, request: ProvenRequest) -> Proof:
         call = request.call
-        if "DPoP" not in call.headers:
-            return None
         try:
             jkt = await self._proofs.read(call, call.header_values("DPoP"), request.client)
         except BadProof as problem:

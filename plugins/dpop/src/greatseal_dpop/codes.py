@@ -24,9 +24,10 @@ class BoundCodes(Extension[BoundCode]):
     name = "dpop"
     kept_as = BoundCode
 
+    def concerns(self, ask: Ask) -> bool:
+        return ask.at in {"authorize", "par"}
+
     async def ask(self, ask: Ask) -> Wish[BoundCode] | None:
-        if ask.at not in {"authorize", "par"}:
-            return None
         named, proven = ask.given.get("dpop_jkt"), ask.proven.get("jkt")
         if named is not None and not _THUMBPRINT.fullmatch(named):
             raise BadRequest("dpop_jkt: expected the SHA-256 thumbprint of a key in base64url (RFC 9449 s10)")

@@ -35,6 +35,9 @@ class Fapi(Extension[S]):
             return client
         return msgspec.structs.replace(client, more=completed(client, profile, signs_answers=self._installation.signs_answers))
 
+    def concerns(self, ask: Ask) -> bool:
+        return profile_of(ask.client) is not None
+
     async def ask(self, ask: Ask) -> Wish[S] | None:
         if (profile := profile_of(ask.client)) is None:
             return None

@@ -65,6 +65,9 @@ class Hbac(GrantCheck):
         self._rules = rules
         self._enforce = enforce_grants
 
+    def concerns(self, question: GrantQuestion) -> bool:
+        return self._kind(question) is not None
+
     async def check(self, question: GrantQuestion) -> frozenset[str]:
         kind = self._kind(question)
         if kind is None:

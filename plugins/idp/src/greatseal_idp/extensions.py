@@ -123,7 +123,8 @@ class Extensions:
 
     async def ask(self, ask: Ask) -> Wishes:
         """What each makes of the request. Raises what one of them refuses, and BadRequest when they keep too much."""
-        wishes = {one.name: _own(self._name, one, wish) for one in self.asking if (wish := await one.ask(ask)) is not None}
+        concerned = [one for one in self.asking if one.concerns(ask)]
+        wishes = {one.name: _own(self._name, one, wish) for one in concerned if (wish := await one.ask(ask)) is not None}
         if not wishes:
             return NO_WISHES
         kept = {name: wish.kept for name, wish in wishes.items() if wish.kept is not None}

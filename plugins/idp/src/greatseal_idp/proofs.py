@@ -34,7 +34,7 @@ class Proofs:
         found: list[Proof] = []
         try:
             for binding in self.bindings.values():
-                proof = await binding.prove(request)
+                proof = await binding.prove(request) if binding.concerns(request) else None
                 if proof is not None:
                     found.append(self._own(binding, proof))
             if len(found) > 1 and sum(proof.access for proof in found) > 1:

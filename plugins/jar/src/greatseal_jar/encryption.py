@@ -58,12 +58,12 @@ class EncryptedAnswers(Extension[msgspec.Struct]):
                 f"userinfo_encrypted_response_alg: needs userinfo_signed_response_alg, for what is encrypted is signed {RULE}"
             )
 
+    def concerns(self, ask: Ask) -> bool:
+        return _answer_of(ask) in ask.client.more
+
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
         """The key is had before anything is consumed: what is committed cannot be taken back when it is gone."""
-        kind = "id_token" if ask.at == "token" else "authorization"
-        alg = ask.client.more.get(f"{kind}_encrypted_response_alg")
-        if alg is not None:
-            await self._key(ask.client, alg)
+        await self._key(ask.client, ask.client.more[_answer_of(ask)])
         return None
 
     async def seal(self, kind: Kind, client: Client, token: str) -> str:
@@ -78,6 +78,11 @@ class EncryptedAnswers(Extension[msgspec.Struct]):
         if key is None:
             raise Unavailable("the key that would encrypt the answer cannot be had now", cause=f"{client.client_id}: no key for {alg}")
         return key
+
+
+def _answer_of(ask: Ask) -> str:
+    """The member of the client that encrypts what this request gives."""
+    return f"{'id_token' if ask.at == 'token' else 'authorization'}_encrypted_response_alg"
 
 
 def encrypted(token: str, key: Mapping[str, Any], *, alg: str, enc: str) -> str:

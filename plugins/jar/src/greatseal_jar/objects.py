@@ -124,10 +124,13 @@ class RequestObjects(Extension[msgspec.Struct]):
         alg, enc = (client.more.get(f"request_object_encryption_{what}") for what in ("alg", "enc"))
         return await self._own.open(text, alg, enc)
 
+    def concerns(self, ask: Ask) -> bool:
+        return ask.at in WHERE_OBJECTS_ARE and "request" not in ask.sent
+
     async def ask(self, ask: Ask) -> Wish[msgspec.Struct] | None:
-        if ask.at in WHERE_OBJECTS_ARE and ask.client.more.get("require_signed_request_object") is True and "request" not in ask.sent:
+        if ask.client.more.get("require_signed_request_object") is True:
             raise BadRequest("this client must send its request as a signed request object (RFC 9101 s10.5)")
-        if ask.at == "backchannel" and BACKCHANNEL in ask.client.more and "request" not in ask.sent:
+        if ask.at == "backchannel" and BACKCHANNEL in ask.client.more:
             raise BadRequest("this client must sign its requests (CIBA Core s7.1.1)")
         return None
 

@@ -55,9 +55,10 @@ class RichAuthorization(Extension[Details]):
                     f"{TYPES}: one of them may be had without a person, so only an administrator registers it (RFC 9396 s10)"
                 )
 
-    async def ask(self, ask: Ask) -> Wish[Details] | None:
-        if MEMBER not in ask.given:
-            return None
+    def concerns(self, ask: Ask) -> bool:
+        return MEMBER in ask.given
+
+    async def ask(self, ask: Ask) -> Wish[Details]:
         details = read(ask.given[MEMBER])
         for index, detail in enumerate(details):
             try:

@@ -47,10 +47,12 @@ class Usage(GrantCheck):
         self._ttl = ttl * 1_000_000
         self._used: OrderedDict[str, int] = OrderedDict()
 
+    def concerns(self, question: GrantQuestion) -> bool:
+        return question.client is not None and question.client.source == "dynamic"
+
     async def check(self, question: GrantQuestion) -> frozenset[str]:
-        client = question.client
-        if client is not None and client.source == "dynamic" and question.phase != "login":
-            self._used[client.client_id] = self._host.clock.now()
+        if question.client is not None:
+            self._used[question.client.client_id] = self._host.clock.now()
             if len(self._used) > MOST:
                 self._used.popitem(last=False)
         return question.scopes

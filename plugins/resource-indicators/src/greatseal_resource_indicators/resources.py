@@ -34,11 +34,11 @@ class ResourceIndicators(Extension[Resources]):
         if not all(map(_ABSOLUTE.fullmatch, registration.client.more.get("resources", ()))):
             raise InvalidClientMetadata("resources: expected absolute URIs without a fragment (RFC 8707 s2)")
 
-    async def ask(self, ask: Ask) -> Wish[Resources] | None:
-        sent = ask.given.all("resource")
-        if not sent:
-            return None
-        named = tuple(dict.fromkeys(sent))
+    def concerns(self, ask: Ask) -> bool:
+        return bool(ask.given.all("resource"))
+
+    async def ask(self, ask: Ask) -> Wish[Resources]:
+        named = tuple(dict.fromkeys(ask.given.all("resource")))
         if not all(map(_ABSOLUTE.fullmatch, named)):
             raise InvalidTarget("resource: expected an absolute URI without a fragment (RFC 8707 s2)")
         if not self._offered(ask.client).issuperset(named):

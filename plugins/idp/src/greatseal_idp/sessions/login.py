@@ -230,7 +230,8 @@ class LoginImpl:
             phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
         )
         for _, check in sorted(self._host.components(GrantCheck).items()):
-            await check.check(question)
+            if check.concerns(question):
+                await check.check(question)
         stored = await self._host.db.write(self._begin, new)
         self._sign_ins.add(1, "success")
         browser = await self.places.remembered(call, key_of(new.username))

@@ -26,7 +26,8 @@ class Policy:
             raise AccessDenied("no rule lets anybody act at another service")
         scopes = question.scopes
         for check in self._checks:
-            scopes &= await check.check(msgspec.structs.replace(question, scopes=scopes))
+            if check.concerns(question):
+                scopes &= await check.check(msgspec.structs.replace(question, scopes=scopes))
         if question.scopes and not scopes:
             raise AccessDenied("nothing of what was asked for may be granted")
         return scopes
