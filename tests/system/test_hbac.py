@@ -270,6 +270,16 @@ async def test_the_trial_says_before_the_switch_what_it_would_do(desk: Desk) -> 
     assert "with_enforce_grants" not in acting, "the switch is not about services that act for people"
 
 
+async def test_the_log_says_whom_no_rule_let_in_and_the_application_does_not_learn_it(strict: Desk, capsys: Any) -> None:
+    ann = await strict.cookie("ann")
+    await created(strict, users=["ben"])
+
+    answer = told(await strict.authorize(ann))
+
+    assert (answer["error"], answer["error_description"]) == ("access_denied", "no access rule allows this")
+    assert f"ann@LOCALHOST at {strict.client['client_id']}: 1 rules, none matches" in " ".join(capsys.readouterr().out.split())
+
+
 async def test_two_who_change_one_rule_at_once_lose_nothing(desk: Desk) -> None:
     place = (await created(desk))["rule_id"]
     targets = [f"a/{number}" for number in range(20)]

@@ -110,7 +110,7 @@ class Assembly:
         self.waiting = WaitingRequests(host)
         self.reader = Reader(host, self.clients, self.scopes, self.claims, self.signing, extensions=self.extensions)
         self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader)
-        self.responses = Responses(host.issuer, self.pages, self.reader, self.extensions)
+        self.responses = Responses(host, self.pages, self.reader, self.extensions)
         self.authorize = self._authorize(host)
         self.redemption = AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings)
         self.proposals = self._proposals(host)

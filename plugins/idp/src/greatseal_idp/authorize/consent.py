@@ -17,7 +17,7 @@ from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import AuthorizationRequest, NotRegistered, cut, refuse_repeated
-from greatseal_idp.authorize.response import Responses, refusal
+from greatseal_idp.authorize.response import Responses
 from greatseal_idp.authorize.waiting import CONSENT, Kept, Spent, Waiting, WaitingRequests
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.owners import owner_of_handle
@@ -153,7 +153,7 @@ class ConsentEndpoint:
         except (NotRegistered, Spent):
             raise
         except Problem as problem:
-            return refusal(problem)
+            return self._responses.refusal(kept.request.to, problem)
 
     async def _pending(self, consent_id: str | None, session: SessionView) -> tuple[str, Waiting]:
         """A request that waits for the consent of this session, under its handle. Raises NotFound, also for those of others."""

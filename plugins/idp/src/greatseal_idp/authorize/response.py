@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 from greatseal.api.http import Call, Reply
 from greatseal.api.problems import Problem, Unavailable
+from greatseal.host import Host
 from greatseal_idp.authorize.reader import Reader
 from greatseal_idp.authorize.request import Addressee
 from greatseal_idp.extensions import Extensions
@@ -21,8 +22,9 @@ SUBMIT = "document.forms[0].submit()"
 class Responses:
     """Sends answers to clients. Every one carries ``iss``; an extension makes those of its response modes. What it refuses is raised."""
 
-    def __init__(self, issuer: str, pages: Pages, reader: Reader, extensions: Extensions) -> None:
-        self._issuer = issuer
+    def __init__(self, host: Host, pages: Pages, reader: Reader, extensions: Extensions) -> None:
+        self._issuer = host.issuer
+        self._log = host.log
         self._pages = pages
         self._reader = reader
         self._extensions = extensions
@@ -33,7 +35,15 @@ class Responses:
 
     async def refuse(self, call: Call, to: Addressee, problem: Problem) -> Reply:
         """The refusal for the client."""
-        return await self.send(call, to, refusal(problem))
+        return await self.send(call, to, self.refusal(to, problem))
+
+    def refusal(self, to: Addressee, problem: Problem) -> dict[str, str]:
+        """The members of an error response (RFC 6749 s4.1.2.1). The log has the cause: the client does not learn it."""
+        error = "temporarily_unavailable" if isinstance(problem, Unavailable) else problem.error
+        if problem.cause:
+            self._log.info("refused to the client", client_id=to.client_id, error=error, detail=problem.detail, cause=problem.cause)
+        described = _NOT_DESCRIPTION.sub("?", problem.detail.replace('"', "'"))
+        return {"error": error, "error_description": described} if described else {"error": error}
 
     async def told(self, to: Addressee, members: Mapping[str, str]) -> dict[str, object]:
         """The response for a program that sends the browser on by itself: ``form`` is to be posted where it is there."""
@@ -68,10 +78,3 @@ class Responses:
         if to.mode is None:
             return whole
         return await self._extensions.answer(await self._reader.client_of(to), to.mode, whole)
-
-
-def refusal(problem: Problem) -> dict[str, str]:
-    """The members of an error response (RFC 6749 s4.1.2.1)."""
-    error = "temporarily_unavailable" if isinstance(problem, Unavailable) else problem.error
-    described = _NOT_DESCRIPTION.sub("?", problem.detail.replace('"', "'"))
-    return {"error": error, "error_description": described} if described else {"error": error}
