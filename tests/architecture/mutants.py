@@ -81,6 +81,8 @@ SCOPE = (
     "core/src/greatseal/polling.py",
     "plugins/jwt-bearer/src/**/*.py",
     "plugins/token-exchange/src/**/*.py",
+    "plugins/tkauth-01/src/**/*.py",
+    "plugins/token-authority/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

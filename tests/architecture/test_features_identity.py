@@ -32,15 +32,12 @@ from greatseal.api.identity import (
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
 from greatseal.api.tokens import AccessToken, BearerCaller
-from greatseal.jose.compact import parse_compact
-from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
 from greatseal.testing.negotiate import FakeNegotiator
-from greatseal.testing.tokens import FakeTokens
 
 
 async def test_pam() -> None:
@@ -201,17 +198,6 @@ async def test_identity_api() -> None:
 
     reply = await endpoints.identity_groups(host({DIRECTORIES: FakeDirectories(ann)}), call)
     assert msgspec.json.decode(reply.body) == [{"name": "staff"}]
-
-
-async def test_token_authority() -> None:
-    tokens = FakeTokens()
-    authority = operators.TokenAuthority(FakeNegotiator("host/a@EXAMPLE"), tokens, FakeClock(), "https://ca.example")
-
-    reply = await authority.issue(FakeCall("POST", headers=[("Authorization", "Negotiate host/a@EXAMPLE")]))
-    jws = parse_compact(msgspec.json.decode(reply.body)["token"])
-    assert msgspec.json.decode(jws.payload)["sub"] == "host/a@EXAMPLE"
-    with pytest.raises(Exception, match="needs a Kerberos ticket"):
-        await authority.issue(FakeCall("POST"))
 
 
 async def test_webui(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from greatseal.testing.acme import FakeChallenges
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.finalization import SanInjectorContract
-from greatseal.testing.identifiers import IdentifierTypeContract
+from greatseal.testing.identifiers import ExtensionIdentifierContract
 from greatseal.testing.issuance import PROFILE, FakeIssuance, csr_for, issuance_for
 from greatseal.testing.keystores import KeyStoreContract
 from greatseal.testing.schemes import AuthSchemeContract
@@ -145,19 +145,7 @@ async def test_email_reply_00() -> None:
     assert "does not hold" in validator.judge(challenge, ACCOUNT, validators.MailReply("<1@acme.example>", "b@a.example", expected))
 
 
-async def test_tkauth_01() -> None:
-    async def verified(token: str) -> Any:
-        return {"tktype": "TNAuthList", "tkvalue": "MAo", "fingerprint": attempt.account.thumbprint} if token == "good" else None
-
-    validator = validators.Tkauth01(verified)
-    attempt = attempt_for(validator, Identifier("TNAuthList", "MAo"), kept=validators.AuthorityToken("good"))
-
-    assert await validator.validate(attempt) is VALID
-    with pytest.raises(IncorrectResponse):
-        await validator.validate(attempt_for(validator, Identifier("TNAuthList", "MAo"), kept=validators.AuthorityToken("bad")))
-
-
-class TestTnAuthList(IdentifierTypeContract):
+class TestTnAuthList(ExtensionIdentifierContract):
     identifiers = identifier_types.TnAuthList()
     values = (urlsafe_b64encode(der.sequence(b"\x05\x00")).rstrip(b"=").decode(),)
     refused = ("x",)

@@ -239,6 +239,7 @@ async def test_s050_one_kind_of_jwt_is_not_another(desk, places):
     await desk.put(desk.client, userinfo_signed_response_alg="ES256")
     tokens = await desk.tokens(await desk.cookie("ann"))
     claims = places["hint"].claims()
+    unaddressed = {name: value for name, value in claims.items() if name != "aud"}
     event = {"http://schemas.openid.net/event/backchannel-logout": {}}
     kinds = {
         "access": tokens["access_token"],
@@ -247,7 +248,7 @@ async def test_s050_one_kind_of_jwt_is_not_another(desk, places):
         "logout": await desk.provider.signing.jwt("logout+jwt", {**claims, "events": event, "jti": "x"}),
         "logout with nonce": await desk.provider.signing.jwt("logout+jwt", {**claims, "events": event, "nonce": "n"}),
         "assertion": places["assertion"].token(),
-        "authority": await desk.provider.signing.jwt("authority+jwt", {**claims, "atc": {"tktype": "TNAuthList"}}),
+        "authority": await desk.provider.signing.jwt("JWT", {**unaddressed, "jti": "n1/x", "atc": {"tktype": "JWTClaimConstraints"}}),
         "without a type": places["userinfo"].token(typ=None),
     }
     fits = {("userinfo", "access"), ("introspect", "access"), ("hint", "id"), ("logout", "id"), ("assertion", "assertion")}

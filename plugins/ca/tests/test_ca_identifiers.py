@@ -14,11 +14,11 @@ from greatseal_ca.identifiers import (
     Dns,
     Email,
     Ip,
-    alternative_names,
     canonical_dns,
     canonical_email,
     canonical_ip,
-    general_name,
+    certified,
+    general_names,
     identifier_of,
 )
 
@@ -51,15 +51,16 @@ def test_a_name_is_that_of_the_type_that_knows_it():
     with pytest.raises(ValueError, match="of the kind RegisteredID"):
         identifier_of(x509.RegisteredID(x509.ObjectIdentifier("1.2.3")), TYPES)
     with pytest.raises(UnsupportedIdentifier):
-        general_name(Identifier("tel", "+1"), TYPES)
+        general_names([Identifier("tel", "+1")], TYPES)
 
 
 def test_each_name_is_there_once_those_of_the_order_first():
     injected = [x509.DNSName("c.example"), x509.DNSName("a.example")]
 
-    names = alternative_names([Identifier("dns", "b.example"), Identifier("dns", "a.example")], TYPES, injected)
+    names, claims = certified([Identifier("dns", "b.example"), Identifier("dns", "a.example")], TYPES, injected)
 
     assert [name.value for name in names] == ["b.example", "a.example", "c.example"]
+    assert not claims
 
 
 @pytest.mark.parametrize(

@@ -374,10 +374,10 @@ async def test_a_field_that_an_issuer_may_not_change_is_named(open_as):
         "the number of its fields": msgspec.structs.replace(issued, der=der.sequence(der.sequence(b"\x05\x00"), b"\x05\x00", b"\x05\x00")),
     }
 
-    assert check_returned(issuer, prepared, issued) == issued
+    assert check_returned(issuer, prepared, issued, {}) == issued
     for words, returned in wrong.items():
         with pytest.raises(Internal) as refused:
-            check_returned(issuer, prepared, returned)
+            check_returned(issuer, prepared, returned, {})
         assert words in refused.value.cause
 
 

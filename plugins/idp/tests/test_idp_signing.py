@@ -159,11 +159,12 @@ async def test_a_retained_key_leaves_when_its_last_token_has_expired(start_servi
 @pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "application/jwt", ""])
 async def test_a_plugin_signs_no_token_that_this_service_takes_back(service: Any, typ: str) -> None:
     with pytest.raises(ValueError, match="come from grants alone"):
-        await service.kernel.service(TOKENS).sign(typ, {"sub": "alice@LOCALHOST"})
+        await service.kernel.service(TOKENS).sign(typ, {"sub": "alice@LOCALHOST", "aud": "c1"})
 
 
-async def test_a_jwt_without_a_subject_is_no_id_token_and_may_be_signed(service: Any) -> None:
-    token = await service.kernel.service(TOKENS).sign("JWT", {"aud": "c1", "iat": 1, "exp": 2})
+@pytest.mark.parametrize("claims", [{"aud": "c1"}, {"sub": "alice@LOCALHOST"}], ids=["no subject", "no audience"])
+async def test_a_jwt_without_a_subject_or_an_audience_is_no_id_token_and_may_be_signed(service: Any, claims: dict[str, str]) -> None:
+    token = await service.kernel.service(TOKENS).sign("JWT", {**claims, "iat": 1, "exp": 2})
 
     assert parse_compact(token).header["typ"] == "JWT"
     signing: Signing = service.kernel.hooks.instances["idp"].assembly(service.host("idp")).signing

@@ -1,4 +1,4 @@
-"""Who runs the service: operators of the CA by their certificates, a token authority for machines, a web interface.
+"""Who runs the service: operators of the CA by their certificates, a web interface.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -11,13 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from greatseal.api.http import Anonymous, AuthScheme, Call, Discovery, Handler, Operator, OperatorCaller, Reply, Route
-from greatseal.api.identity import Absent, Accepted, Continue, Negotiator
+from greatseal.api.http import Anonymous, AuthScheme, Call, Discovery, Operator, OperatorCaller, Reply, Route
 from greatseal.api.issuance import CertificateQuery, Issuance
 from greatseal.api.problems import Forbidden, NotFound, Unauthenticated
 from greatseal.api.store import Database
-from greatseal.api.tokens import Tokens
-from greatseal.host import Clock
 
 # ---- ca-admin
 
@@ -74,33 +71,6 @@ class CertificatesAdmin:
             raise NotFound("there is no such certificate")
         await self.db.write(partial(self.issuance.revoke, id=certificate.id, reason=asked.reason, by=operator.subject))
         return Reply.empty()
-
-
-# ---- token-authority
-
-
-class TokenAuthority:
-    """A token for whoever has a ticket."""
-
-    def __init__(self, negotiator: Negotiator, tokens: Tokens, clock: Clock, audience: str) -> None:
-        self.negotiator = negotiator
-        self.tokens = tokens
-        self.clock = clock
-        self.audience = audience
-
-    def routes(self) -> Sequence[Route]:
-        return [Route("POST", "/token-authority", self.issue, auth=Handler("a Kerberos ticket proves the caller"))]
-
-    async def issue(self, call: Call) -> Reply:
-        match await self.negotiator.accept(call):
-            case Accepted(principal=principal, headers=headers):
-                end = self.clock.now() // 1_000_000 + 300
-                token = await self.tokens.sign("authority+jwt", {"sub": principal, "aud": self.audience, "exp": end})
-                return Reply.json({"token": token}).with_headers(*headers)
-            case Continue(headers=headers):
-                return Reply.empty(401).with_headers(*headers)
-            case Absent():
-                raise Unauthenticated("this needs a Kerberos ticket", headers={"WWW-Authenticate": "Negotiate"})
 
 
 # ---- webui

@@ -178,36 +178,3 @@ class OnionKeyIsNotReused(FinalizeCheck):
 
 def onion_key(identifier: Identifier) -> Ed25519PublicKey:
     raise RejectedIdentifier(f"{identifier.base} is no version 3 address")
-
-
-class AuthorityToken(msgspec.Struct, frozen=True):
-    """What tkauth-01 keeps: the token of the authority, as the client sent it."""
-
-    token: str
-
-
-class Tkauth01(ChallengeValidator):
-    """RFC 9447: an authority says whose the identifier is; ``verified`` gives the claim ``atc`` of a token of one that is trusted."""
-
-    type = "tkauth-01"
-    identifier_types = frozenset({"TNAuthList"})
-    kept_as = AuthorityToken
-
-    def __init__(self, verified: Callable[[str], Awaitable[Mapping[str, str] | None]]) -> None:
-        self.verified = verified
-
-    def members(self, challenge: Challenge) -> dict[str, object]:
-        return {"token": challenge.token, "tkauth-type": "atc"}
-
-    def accept(self, tx: Tx, challenge: Challenge, payload: Mapping[str, object]) -> AuthorityToken:
-        token = payload.get("tkauth")
-        if not isinstance(token, str):
-            raise BadRequest("tkauth: expected the token of an authority")
-        return AuthorityToken(token)
-
-    async def validate(self, attempt: Attempt) -> Verdict:
-        said = await self.verified(attempt.kept.token)
-        expected = {"tktype": "TNAuthList", "tkvalue": attempt.identifier.value, "fingerprint": attempt.account.thumbprint}
-        if said != expected:
-            raise IncorrectResponse("the token is of no trusted authority, or for another identifier or account")
-        return VALID

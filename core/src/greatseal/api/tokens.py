@@ -217,8 +217,8 @@ class Tokens(Protocol):
         """A JWT of this issuer for somebody else to check, with the header ``typ``, for example ``logout+jwt``; ``iss`` is set here.
 
         ``alg`` None is the default algorithm. Raises ValueError for the types that this service takes back, access tokens and ID tokens:
-        those come from grants alone. ``JWT`` is also the type of ID tokens, and good for claims without ``sub``, as no ID token is.
-        KeyError for an algorithm that is not offered, Unavailable when there is no key.
+        those come from grants alone. ``JWT`` is also the type of ID tokens, and good for claims without ``sub`` or without ``aud``, as no
+        ID token is. KeyError for an algorithm that is not offered, Unavailable when there is no key.
         """
 
     async def subject(self, token: str, token_type: str) -> SubjectToken | None:

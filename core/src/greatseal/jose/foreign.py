@@ -1,6 +1,6 @@
 """JWTs of other issuers: what every :class:`greatseal.api.trust.TrustedIssuer` checks (RFC 7523 s3, RFC 8725)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from greatseal.api.moments import SECOND
@@ -20,8 +20,11 @@ KEYS_OF_ITS_OWN = ("jwk", "jku", "x5u")
 """Header members by which a token would bring the key that checks it (RFC 8725 s3.10)."""
 
 
-def read(text: str) -> ForeignToken:
-    """The token, not verified. Raises :class:`NotVouched`."""
+def read(text: str, *, ignoring: Collection[str] = ()) -> ForeignToken:
+    """The token, not verified. Raises :class:`NotVouched`.
+
+    ``ignoring`` are members of :data:`KEYS_OF_ITS_OWN` that tokens of this kind have, and that nobody looks at.
+    """
     if len(text) > LONGEST:
         raise NotVouched("it is too long")
     try:
@@ -32,7 +35,7 @@ def read(text: str) -> ForeignToken:
     typ = jws.header.get("typ", "JWT")
     if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES or "events" in claims:
         raise NotVouched("typ or events say that it is another kind of token")
-    if any(name in jws.header for name in KEYS_OF_ITS_OWN):
+    if any(name in jws.header and name not in ignoring for name in KEYS_OF_ITS_OWN):
         raise NotVouched("its header brings a key: jwk, jku or x5u")
     return ForeignToken(text=text, header=jws.header, claims=claims)
 
@@ -55,6 +58,11 @@ def check_claims(claims: Mapping[str, Any], audiences: frozenset[str], *, now: i
     named = [audience] if isinstance(audience, str) else audience
     if not isinstance(named, list) or not all(isinstance(one, str) for one in named) or audiences.isdisjoint(named):
         raise NotVouched("aud names nothing that stands for this server")
+    return check_times(claims, now=now, longest=longest)
+
+
+def check_times(claims: Mapping[str, Any], *, now: int, longest: int) -> int:
+    """The times alone, as :func:`check_claims`, for tokens that have no audience."""
     expires, second = _moment(claims, "exp"), now // SECOND
     if expires is None or not second < expires <= second + longest + LEEWAY:
         raise NotVouched(f"exp is missing, past or more than {longest} s ahead")

@@ -1,7 +1,6 @@
 """When certificates should be renewed (RFC 9773): a window for each, and the names by which clients ask for one."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 from cryptography import x509
@@ -15,6 +14,7 @@ from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal.net.addresses import source_of
+from greatseal_acme.protocol.identifiers import identifiers_of
 from greatseal_acme.protocol.objects import moment_text
 from greatseal_acme.settings import AcmeServer
 
@@ -174,21 +174,9 @@ class Replacements:
             raise BadRequest("replaces: there is no such certificate here")
         if certificate.account_id != account.id:
             raise Unauthorized("replaces: the certificate was issued to another account")
-        if not set(identifiers) & self._identifiers(certificate):
-            raise BadRequest("replaces: the certificate has no identifier of the order")
-
-    def _identifiers(self, certificate: Certificate) -> set[Identifier]:
-        """What orders for such a certificate name."""
         assert certificate.der is not None  # it has a name
-        extensions = x509.load_der_x509_certificate(certificate.der).extensions
-        found: set[Identifier] = set()
-        with suppress(x509.ExtensionNotFound):
-            for name in extensions.get_extension_for_class(x509.SubjectAlternativeName).value:
-                for type in self._host.components(IdentifierType).values():
-                    with suppress(ValueError):
-                        value = type.of(name)
-                        found |= set() if value is None else {Identifier(type.type, value)}
-        return found
+        if set(identifiers).isdisjoint(identifiers_of(certificate.der, self._host.components(IdentifierType))):
+            raise BadRequest("replaces: the certificate has no identifier of the order")
 
 
 def _whole(moment: int) -> int:

@@ -1,7 +1,5 @@
 """Revocation by those who may (RFC 8555 s7.6): the account that ordered, whoever holds all its names, whoever holds its key."""
 
-from contextlib import suppress
-
 import msgspec
 from cryptography import x509
 from sqlalchemy import select
@@ -17,6 +15,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import b64url_decode
 from greatseal_acme import tables as t
 from greatseal_acme.accounts import BY_ID as ACCOUNT_BY_ID
+from greatseal_acme.protocol.identifiers import identifiers_of
 from greatseal_acme.protocol.jws import AccountCaller, AcmeCaller
 
 KEY_COMPROMISE, CESSATION_OF_OPERATION = 1, 5
@@ -144,16 +143,8 @@ class Revocations:
 
     def _holds_all(self, tx: Tx, account_id: str, found: Certificate) -> bool:
         assert found.der is not None  # it was compared with what was sent
-        identifiers = [self._identifier(name) for name in _names(found.der)]
+        identifiers = identifiers_of(found.der, self._host.components(IdentifierType))
         return bool(identifiers) and all(_holds(tx, account_id, found.ca_id, one) for one in identifiers)
-
-    def _identifier(self, name: x509.GeneralName) -> Identifier | None:
-        """What an authorization for the name would be for; None where there is none, as for a Kerberos principal."""
-        for type in self._host.components(IdentifierType).values():
-            with suppress(ValueError):
-                if (value := type.of(name)) is not None:
-                    return Identifier(type.type, value)
-        return None
 
 
 def unknown() -> NotFound:
@@ -166,13 +157,6 @@ def _holds(tx: Tx, account_id: str, ca_id: str, identifier: Identifier | None) -
         return False
     wanted = {"type": identifier.type, "value": identifier.base, "wildcard": int(identifier.wildcard)}
     return tx.one(HOLDS, account=account_id, ca_id=ca_id, now=tx.now, **wanted) is not None
-
-
-def _names(der: bytes) -> list[x509.GeneralName]:
-    try:
-        return list(x509.load_der_x509_certificate(der).extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    except x509.ExtensionNotFound:
-        return []
 
 
 def _named(text: str) -> Named:

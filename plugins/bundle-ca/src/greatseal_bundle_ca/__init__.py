@@ -14,4 +14,5 @@ features = (
     "eab",
     "ca-admin",
 )
-"""What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01, a draft, and san-kerberos."""
+"""What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01 and tkauth-01, whose documents are drafts, and
+san-kerberos."""

@@ -13,6 +13,7 @@ all_features = (
     "jwt-bearer",
     "rar",
     "registration",
+    "token-authority",
     "token-exchange",
 )
 """What `[plugins] sets = ["idp-all"]` enables."""

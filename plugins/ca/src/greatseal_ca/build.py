@@ -14,9 +14,10 @@ from cryptography.x509.name import _ASN1Type  # the only door to the string type
 from cryptography.x509.oid import NameOID
 
 from greatseal import der
-from greatseal.api.acme import Identifier
+from greatseal.api.acme import Identifier, RejectedIdentifier
 from greatseal.api.issuance import Frame, IssuanceRequest
 from greatseal_ca.constraints import Constraints
+from greatseal_ca.identifiers import Claim
 from greatseal_ca.settings import ProfileSettings, eku_oid
 from greatseal_ca.usages import key_usage, usages_of
 from greatseal_ca.validity import Window, as_datetime
@@ -53,13 +54,16 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
     """What a certificate is made of: the wish, all names of the SAN, the frame of its issuer, and what bounds it.
 
-    ``own`` are the settings of the profile, those of a plain one for a profile that is not configured. A ``root`` signs itself, and does
-    not say how many CAs may follow.
+    ``claims`` are of the identifiers that are no names, ``called`` is what they are called where there is no name. ``own`` are the settings
+    of the profile, those of a plain one for a profile that is not configured. A ``root`` signs itself, and does not say how many CAs may
+    follow.
     """
 
     request: IssuanceRequest
     own: ProfileSettings
     names: tuple[x509.GeneralName, ...]
+    claims: tuple[Claim, ...] = ()
+    called: tuple[str, ...] = ()
     frame: Frame
     window: Window
     constraints: Constraints
@@ -71,12 +75,14 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True):
         begin, end = self.window.choose(profile.validity_days, request.not_before, request.not_after, now)
         if profile.path_length is None:
             usages = usages_of(key, profile.id, self.own)
-            name = subject(self.own, request.identifiers, request.csr.common_names)
+            name = subject(self.own, request.identifiers, request.csr.common_names, self.called)
             self.constraints.check(self.names)
             if not self.constraints.allows_subject(name):
                 name = _NOBODY
+            if not name.rdns and not self.names:
+                raise RejectedIdentifier("the certificate would have neither subject nor name (RFC 5280 s4.1.2.6); order a name too")
             given = (profile.eku, usages, self.own.policies, self.staples)
-            extensions = leaf_extensions(key, self.names, given, empty_subject=not name.rdns)
+            extensions = (*leaf_extensions(key, self.names, given, empty_subject=not name.rdns), *(one.extension for one in self.claims))
         else:
             name = request.csr.csr.subject
             wished = request.csr.csr.extensions
@@ -117,15 +123,15 @@ def subject_of(certificate: x509.Certificate) -> bytes:
     return der.children(certificate.tbs_certificate_bytes)[5]
 
 
-def subject(own: ProfileSettings, identifiers: Sequence[Identifier], wishes: Sequence[str]) -> x509.Name:
+def subject(own: ProfileSettings, identifiers: Sequence[Identifier], wishes: Sequence[str], called: Sequence[str] = ()) -> x509.Name:
     """The subject: what the profile says of it, and a wished common name that is an identifier, else the first DNS name that is short
-    enough, else none."""
+    enough, else the first of ``called``, else none."""
     fixed = fixed_subject(own.subject_country, own.subject_organization)
     if own.subject == "none":
         return x509.Name(fixed)
     names = [one.value for one in identifiers if one.type == "dns" and len(one.value) <= MAX_COMMON_NAME]
     wished = [name for name in (wish.lower() for wish in wishes) if name in names]
-    return x509.Name([*fixed, *(common_name(name) for name in (wished or names)[:1])])
+    return x509.Name([*fixed, *(common_name(name) for name in (wished or names or called)[:1])])
 
 
 @cache
@@ -165,7 +171,7 @@ def leaf_extensions(key: CertificatePublicKeyTypes, names: Sequence[x509.General
     return (
         *_of_profile(given),
         extension(x509.SubjectKeyIdentifier.from_public_key(key)),
-        extension(x509.SubjectAlternativeName(names), critical=empty_subject),
+        *([extension(x509.SubjectAlternativeName(names), critical=empty_subject)] if names else []),
     )
 
 

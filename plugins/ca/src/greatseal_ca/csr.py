@@ -1,7 +1,7 @@
 """Certificate requests (RFC 2986) as strangers send them: what is read, what is refused, what is not heeded.
 
-Only key and names are taken, and the wish to staple where a profile heeds it. All other wishes of a request (usages, unknown extensions,
-attributes) are ignored: the profile decides.
+Only key, names and the extensions of identifiers are taken, and the wish to staple where a profile heeds it. All other wishes of a
+request (usages, unknown extensions, attributes) are ignored: the profile decides.
 """
 
 import warnings
@@ -22,7 +22,7 @@ from greatseal.api.issuance import CertificateRequest
 from greatseal.jose.acceptance import accept_public_key
 from greatseal.jose.compact import PublicKey
 from greatseal.jose.jwk import thumbprint_of
-from greatseal_ca.identifiers import Types, common_name_identifier, identifier_of
+from greatseal_ca.identifiers import Types, common_name_identifier, identifier_of, identifiers_within
 
 MAX_CSR_BYTES = 64 * 1024
 _SHOWN = 5
@@ -186,7 +186,13 @@ def _names(csr: x509.CertificateSigningRequest, common_names: Sequence[str], typ
         names = {identifier_of(one, types) for one in named}
     except ValueError as error:
         raise BadCsr(f"the CSR's subjectAltName holds {error}") from None
-    names.update(filter(None, (common_name_identifier(one, alone=not named) for one in common_names)))
+    unknown = [one for one in extensions if isinstance(one.value, x509.UnrecognizedExtension)]
+    try:
+        names |= identifiers_within(unknown, types) if unknown else set()
+    except ValueError as error:
+        raise BadCsr(f"the CSR holds an extension that no order can: it {error}") from None
+    alone = not names
+    names.update(filter(None, (common_name_identifier(one, alone=alone) for one in common_names)))
     if not names:
         raise BadCsr("the CSR names nothing: give the identifiers of the order in its subjectAltName")
     return frozenset(names)

@@ -7,12 +7,14 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import idna
+import msgspec
 from cryptography import x509
 
 from greatseal.api.acme import Identifier, RejectedIdentifier, UnsupportedIdentifier
+from greatseal.api.identifiers import ExtensionIdentifier
 from greatseal.api.issuance import IdentifierType
 
 MAX_NAME = 253
@@ -90,18 +92,45 @@ def identifier_of(name: x509.GeneralName, types: Types) -> Identifier:
     raise ValueError(f"a name of the kind {type(name).__name__}, which no order holds")
 
 
-def general_name(identifier: Identifier, types: Types) -> x509.GeneralName:
-    """The subject alternative name of an identifier. Raises UnsupportedIdentifier for a type that nobody brings."""
-    if (of_type := types.get(identifier.type)) is None:
+def identifiers_within(extensions: Iterable[x509.Extension[x509.ExtensionType]], types: Types) -> set[Identifier]:
+    """The identifiers that stand in extensions of their own. Raises ValueError for one that an order cannot hold."""
+    held = {one.oid: one.value for one in extensions if isinstance(one.value, x509.UnrecognizedExtension)}
+    own = [one for one in types.values() if isinstance(one, ExtensionIdentifier) and one.oid in held]
+    return {Identifier(one.type, one.of_content(held[one.oid].value)) for one in own}
+
+
+def general_names(identifiers: Iterable[Identifier], types: Types) -> list[x509.GeneralName]:
+    """The subject alternative names of identifiers, but of those that stand in extensions. Raises UnsupportedIdentifier for a type that
+    nobody brings."""
+    found = ((_type_of(one, types), one.value) for one in identifiers)
+    return [of_type.general_name(value) for of_type, value in found if not isinstance(of_type, ExtensionIdentifier)]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a certificate says of an identifier that is no name, and what it is called where it has no name."""
+
+    extension: x509.Extension[x509.ExtensionType]
+    common_name: str
+
+
+def certified(
+    identifiers: Sequence[Identifier], types: Types, injected: Iterable[x509.GeneralName]
+) -> tuple[tuple[x509.GeneralName, ...], tuple[Claim, ...]]:
+    """The names of a certificate, each once, those of the order first; and what stands beside them."""
+    found = [(_type_of(one, types), one.value) for one in identifiers]
+    claims = tuple(_claim(of_type, value) for of_type, value in found if isinstance(of_type, ExtensionIdentifier))
+    return tuple(dict.fromkeys([*general_names(identifiers, types), *injected])), claims
+
+
+def _claim(of_type: ExtensionIdentifier, value: str) -> Claim:
+    extension = x509.UnrecognizedExtension(of_type.oid, of_type.content(value))
+    return Claim(extension=x509.Extension(of_type.oid, False, extension), common_name=of_type.common_name(value))
+
+
+def _type_of(identifier: Identifier, types: Types) -> IdentifierType:
+    if (found := types.get(identifier.type)) is None:
         raise UnsupportedIdentifier(f"identifiers of type {identifier.type!r} are not certified here")
-    return of_type.general_name(identifier.value)
-
-
-def alternative_names(
-    identifiers: Iterable[Identifier], types: Types, injected: Iterable[x509.GeneralName]
-) -> tuple[x509.GeneralName, ...]:
-    """The names of a certificate, each once, those of the order first."""
-    return tuple(dict.fromkeys([*(general_name(one, types) for one in identifiers), *injected]))
+    return found
 
 
 def is_hostname(name: str) -> bool:

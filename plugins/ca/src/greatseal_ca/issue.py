@@ -29,7 +29,7 @@ from greatseal_ca.build import Composition, to_be_signed
 from greatseal_ca.checks import compromised_key, refused_key
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.csr import match, read_csr
-from greatseal_ca.identifiers import Types, alternative_names, general_name
+from greatseal_ca.identifiers import Claim, Types, certified, general_names
 from greatseal_ca.inventory import Inventory
 from greatseal_ca.lint import check_returned, lint
 from greatseal_ca.listing import BITE, Ending
@@ -64,7 +64,7 @@ class CertificateAuthority:
         window.check(profile.validity_days, not_before, not_after, self._host.clock.now())
 
     def check_identifier(self, profile: Profile, identifier: Identifier) -> None:
-        self._constraints(profile).check([general_name(identifier, self._types)])
+        self._constraints(profile).check(general_names([identifier], self._types))
 
     def read_csr(self, der: bytes) -> CertificateRequest:
         return read_csr(der, self._types)
@@ -91,9 +91,19 @@ class CertificateAuthority:
     def composition(self, request: IssuanceRequest) -> Composition:
         """What goes into the certificate. Raises a Problem for names or wishes that cannot be certified."""
         issuer, constraints = self._issuer(request.profile.issue_as), self._constraints(request.profile)
-        window, frame, names = self._window(issuer, request.profile), issuer.frame(request), self._names(request, issuer)
+        window, frame = self._window(issuer, request.profile), issuer.frame(request)
+        names, claims = self._certified(request, issuer)
         own = self._profiles.settings.get(request.profile.id, PLAIN)
-        return Composition(request=request, own=own, names=names, frame=frame, window=window, constraints=constraints)
+        return Composition(
+            request=request,
+            own=own,
+            names=names,
+            claims=claims,
+            called=() if names else tuple(one.common_name for one in claims),
+            frame=frame,
+            window=window,
+            constraints=constraints,
+        )
 
     def reserve(self, tx: Tx, draft: Draft) -> Prepared:
         issuer = self._issuer(draft.issue_as)
@@ -107,7 +117,7 @@ class CertificateAuthority:
 
     async def issue(self, prepared: Prepared) -> Issued:
         issuer = self._issuer(prepared.issue_as)
-        return check_returned(issuer, prepared, await issuer.issue(prepared))
+        return check_returned(issuer, prepared, await issuer.issue(prepared), self._types)
 
     def record(self, tx: Tx, prepared: Prepared, issued: Issued) -> Certificate:
         certificate = self._inventory.record(tx, prepared, issued)
@@ -125,7 +135,7 @@ class CertificateAuthority:
     async def settle(self, prepared: Prepared) -> Issued | None:
         issuer = self._issuer(prepared.issue_as)
         issued = await issuer.settle(prepared)
-        return None if issued is None else check_returned(issuer, prepared, issued)
+        return None if issued is None else check_returned(issuer, prepared, issued, self._types)
 
     async def certificate(self, id: str) -> Certificate | None:
         return await self._host.db.read(self._inventory.find, id)
@@ -169,14 +179,14 @@ class CertificateAuthority:
     async def publish(self, revoked: Sequence[Certificate]) -> None:
         await self._lists.publish(revoked)
 
-    def _names(self, request: IssuanceRequest, issuer: Issuer) -> tuple[x509.GeneralName, ...]:
-        """All names of the certificate; that of a CA has none."""
+    def _certified(self, request: IssuanceRequest, issuer: Issuer) -> tuple[tuple[x509.GeneralName, ...], tuple[Claim, ...]]:
+        """All names of the certificate, and what stands beside them; that of a CA has neither."""
         if request.profile.path_length is None:
             injected = [name for injector in self._injectors for name in injector.names(request)]
-            return alternative_names(request.identifiers, self._types, injected)
+            return certified(request.identifiers, self._types, injected)
         if not issuer.signs_cas:
             raise BadRequest(f"certificates of CAs are not issued as {issuer.issue_as!r}; ask for a profile of another issuer")
-        return ()
+        return (), ()
 
     # Components are complete when something is issued.
 

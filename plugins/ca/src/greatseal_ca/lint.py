@@ -7,9 +7,11 @@ from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
 from greatseal import der
+from greatseal.api.acme import Identifier
 from greatseal.api.issuance import Issued, Issuer, Prepared
 from greatseal.api.problems import Internal
 from greatseal_ca.build import CA_USAGE, STAPLE, Composition, fixed_subject
+from greatseal_ca.identifiers import Types, identifiers_within
 from greatseal_ca.settings import ProfileSettings, eku_oid
 from greatseal_ca.usages import certifies, key_type_of, key_usage, possible_usages
 from greatseal_ca.validity import DAY, moment_of
@@ -42,7 +44,7 @@ def lint(tbs: bytes, meant: Composition) -> None:
         raise Internal(cause=f"lint of a to-be-signed certificate: {'; '.join(findings)}")
 
 
-def check_returned(issuer: Issuer, prepared: Prepared, issued: Issued) -> Issued:
+def check_returned(issuer: Issuer, prepared: Prepared, issued: Issued, types: Types) -> Issued:
     """The certificate, where it is the recorded one field by field, but for those that its issuer may change.
 
     Raises Internal that names what differs.
@@ -57,8 +59,8 @@ def check_returned(issuer: Issuer, prepared: Prepared, issued: Issued) -> Issued
             wrong.append("the algorithm beside the signature")
         if issued.serial != _number(fields[1]):
             wrong.append("the serial that was told")
-        if "extensions" in issuer.changes and _promised(prepared.tbs) != _promised(tbs):
-            wrong.append("names, extended key usages or CA flag")
+        if "extensions" in issuer.changes and _promised(prepared.tbs, types) != _promised(tbs, types):
+            wrong.append("names, identifiers, extended key usages or CA flag")
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
         wrong = [f"it cannot be read ({error})"]
     if wrong:
@@ -101,7 +103,7 @@ def _validity(certificate: x509.Certificate, meant: Composition) -> list[str]:
 def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
     profile = meant.request.profile
     found = {one.oid: one for one in certificate.extensions}
-    framed = {one.oid: one for one in meant.frame.extensions}
+    framed, claims = ({one.oid: one for one in given} for given in (meant.frame.extensions, [claim.extension for claim in meant.claims]))
     values = {oid: one.value for oid, one in found.items()}
     san = values.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME)
     eku = values.get(ExtensionOID.EXTENDED_KEY_USAGE)
@@ -111,9 +113,10 @@ def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
     must = _CRITICAL if certificate.subject.rdns else _CRITICAL | {ExtensionOID.SUBJECT_ALTERNATIVE_NAME}
     constraints, usage = values.get(ExtensionOID.BASIC_CONSTRAINTS), values.get(ExtensionOID.KEY_USAGE)
     rules = {
-        "an extension is unknown": found.keys() <= _CONTENT | framed.keys(),
+        "an extension is unknown": found.keys() <= _CONTENT | framed.keys() | claims.keys(),
+        "an extension of an identifier is another or missing": all(found.get(oid) == one for oid, one in claims.items()),
         "an extension of the issuer is another or missing": all(found.get(oid) == one for oid, one in framed.items()),
-        "an extension of the issuer is one of the content": _CONTENT.isdisjoint(framed),
+        "an extension of the issuer is one of the content": framed.keys().isdisjoint(_CONTENT | claims.keys()),
         "the wrong extensions are critical": critical == must,
         "the subject key identifier is missing": ExtensionOID.SUBJECT_KEY_IDENTIFIER in found,
         "the names are not those of the order": names == list(meant.names),
@@ -131,7 +134,7 @@ def _extensions(certificate: x509.Certificate, meant: Composition) -> list[str]:
             "the policies are not the profile's": [one.policy_identifier.dotted_string for one in policies] == list(own.policies),
             "must-staple is not what the profile says": feature == (STAPLE if meant.staples else None),
             "the subject is not the profile's": _subject_fits(certificate.subject, own),
-            "the common name is none of the names": _common_names(certificate) <= {_text(name) for name in names},
+            "the common name is none of the names": _common_names(certificate) <= {*map(_text, names), *meant.called},
         }
     else:
         rules |= {
@@ -166,11 +169,13 @@ def _differing(issuer: Issuer, recorded: bytes, returned: bytes) -> list[str]:
     return [name for name, one, other in fields if one != other and name not in issuer.changes]
 
 
-def _promised(tbs: bytes) -> tuple[frozenset[x509.GeneralName], frozenset[x509.ObjectIdentifier], bool]:
-    """Names, extended key usages and CA flag."""
-    found = {type(one.value): one.value for one in _read(tbs)[1].extensions}
+def _promised(tbs: bytes, types: Types) -> tuple[frozenset[x509.GeneralName], frozenset[x509.ObjectIdentifier], bool, set[Identifier]]:
+    """Names, extended key usages, CA flag, and the identifiers in extensions."""
+    extensions = _read(tbs)[1].extensions
+    found = {type(one.value): one.value for one in extensions}
     san, eku, constraints = (found.get(kind) for kind in (x509.SubjectAlternativeName, x509.ExtendedKeyUsage, x509.BasicConstraints))
-    return frozenset(san or ()), frozenset(eku or ()), constraints is not None and constraints.ca
+    is_ca = constraints is not None and constraints.ca
+    return frozenset(san or ()), frozenset(eku or ()), is_ca, identifiers_within(extensions, types)
 
 
 def _number(serial: bytes) -> bytes:

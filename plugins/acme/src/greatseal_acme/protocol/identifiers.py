@@ -1,8 +1,12 @@
 """Identifiers of orders: each in the canonical form of its type, what is wrong with each as a subproblem (RFC 8555 s6.7.1)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from cryptography import x509
 
 from greatseal.api.acme import ChallengeValidator, Compound, Identifier, RejectedIdentifier, UnsupportedIdentifier
+from greatseal.api.identifiers import ExtensionIdentifier
 from greatseal.api.issuance import IdentifierType
 from greatseal.api.problems import BadRequest, Problem
 
@@ -34,7 +38,20 @@ def read_identifiers(
             found[identifier] = None
     if problems:
         raise together(problems)
+    _check_extensions(found, types)
     return tuple(found)
+
+
+def identifiers_of(der: bytes, types: Mapping[str, IdentifierType]) -> list[Identifier | None]:
+    """What an order for such a certificate would name; None for a name that no order holds, such as a Kerberos principal."""
+    found: list[Identifier | None] = []
+    for extension in x509.load_der_x509_certificate(der).extensions:
+        match extension.value:
+            case x509.SubjectAlternativeName() as names:
+                found += [next(_named(name, types), None) for name in names]
+            case x509.UnrecognizedExtension() as unknown:
+                found += _within(unknown, types)
+    return found
 
 
 def together(problems: Sequence[Problem]) -> Problem:
@@ -61,6 +78,27 @@ def offering(identifier: Identifier, validators: Iterable[ChallengeValidator], *
         what = "a wildcard name" if of_type and not able else "this name"
         raise RejectedIdentifier(f"no challenge type that is enabled here can prove {what}")
     return chosen
+
+
+def _named(name: x509.GeneralName, types: Mapping[str, IdentifierType]) -> Iterator[Identifier]:
+    for one in types.values():
+        with suppress(ValueError):
+            if (value := one.of(name)) is not None:
+                yield Identifier(one.type, value)
+
+
+def _within(extension: x509.UnrecognizedExtension, types: Mapping[str, IdentifierType]) -> Iterator[Identifier]:
+    for one in types.values():
+        if isinstance(one, ExtensionIdentifier) and one.oid == extension.oid:
+            with suppress(ValueError):
+                yield Identifier(one.type, one.of_content(extension.value))
+
+
+def _check_extensions(identifiers: Iterable[Identifier], types: Mapping[str, IdentifierType]) -> None:
+    """A certificate has an extension once (RFC 5280 s4.2)."""
+    held = [of_type.oid for one in identifiers if isinstance(of_type := types[one.type], ExtensionIdentifier)]
+    if len(set(held)) != len(held):
+        raise BadRequest("the order has two identifiers of a type of which a certificate holds one")
 
 
 def _shortened(text: str) -> str:

@@ -70,7 +70,7 @@ class TokensImpl:
         return found.token if here else None
 
     async def sign(self, typ: str, claims: Mapping[str, Any], *, alg: str | None = None) -> str:
-        if typ.lower().removeprefix("application/") in TAKEN_BACK and not (typ == "JWT" and "sub" not in claims):
+        if typ.lower().removeprefix("application/") in TAKEN_BACK and not (typ == "JWT" and not {"aud", "sub"} <= claims.keys()):
             raise ValueError(f"tokens of type {typ} come from grants alone: give another kind of token a type of its own (RFC 8725 s3.11)")
         return await self._signing.jwt(typ, {**claims, "iss": self._host.issuer}, alg=alg)
 

@@ -1,0 +1,14 @@
+"""What the token authority reads of [tokens]."""
+
+from typing import Annotated
+
+import msgspec
+
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=315_360_000)]
+
+
+class AuthorityTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """[tokens]: lifetimes in seconds."""
+
+    access_token_ttl: Seconds = 900
+    """Seconds that an access token lives."""
