@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from greatseal import der, hookimpl
+from greatseal.api.identifiers import ExtensionIdentifier
 from greatseal.api.issuance import Bounds, Frame, Issued, Issuer
 from greatseal.api.problems import BadRequest, Unavailable
 
@@ -151,7 +152,28 @@ class Bridge(Log):
         return Issued(der=whole, chain=(), media_type="application/pkix-cert", serial=prepared.serial)
 
 
+class Badge(ExtensionIdentifier):
+    type = "badge"
+    oid = x509.ObjectIdentifier("1.2.3.4")
+
+    def canonical(self, value):
+        return value
+
+    def content(self, value):
+        return bytes.fromhex(value)
+
+    def of_content(self, content):
+        return content.hex()
+
+    def common_name(self, value):
+        return value
+
+
 class Plugin:
+    @hookimpl
+    def identifier_types(self):
+        return [Badge()]
+
     @hookimpl
     def issuers(self, host):
         return [Log(), RegistrationAuthority(), Bridge()]
@@ -322,6 +344,7 @@ RETURNED = {
     "more names": (with_extensions(x509.SubjectAlternativeName([*NAMES, x509.DNSName("b.example.com")]), USAGES),),
     "extended key usages": (with_extensions(NAMES, x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING])),),
     "no extended key usages": (with_extensions(NAMES),),
+    "identifiers": (with_extensions(NAMES, USAGES, x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")),),
     "CA flag": (with_extensions(NAMES, USAGES, x509.BasicConstraints(ca=True, path_length=None)),),
 }
 
