@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey, RSAKey
-from peers.test_peers_mtls import Reached, reached
+from peers.test_peers_mtls import Reached, reached, visitor
 from peers.test_peers_mtls import run as run_with_certificate
 from peers.test_peers_oidc_node import Run, run
 from rig.provider import USER, Provider
 
-__all__ = ["reached", "run", "run_with_certificate"]
+__all__ = ["reached", "run", "run_with_certificate", "visitor"]
 
 PROFILES = ("fapi2", "fapi2_message_signing")
 KEYS: dict[str, RSAKey | ECKey] = {
