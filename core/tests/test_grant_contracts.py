@@ -179,6 +179,8 @@ async def test_the_fake_tokens_sign_for_others_and_never_what_grants_give():
     verify("ES256", tokens.key.public_key(), jws.signing_input, jws.signature)
     for typ in ("at+jwt", "application/at+jwt", "JWT"):
         with pytest.raises(ValueError, match="grants alone"):
-            await tokens.sign(typ, {"sub": "alice@EXAMPLE"})
+            await tokens.sign(typ, {"sub": "alice@EXAMPLE", "aud": "c1"})
+    for claims in ({"sub": "alice@EXAMPLE"}, {"aud": "c1"}):
+        assert parse_compact(await tokens.sign("JWT", claims)).header["typ"] == "JWT", "an ID token has both"
     with pytest.raises(KeyError):
         await tokens.sign("logout+jwt", {}, alg="RS256")

@@ -176,11 +176,16 @@ def refusal(person: Person, url: str) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
+def digits(serial: int) -> str:
+    """As OpenSSL writes it: two digits for each byte."""
+    return serial.to_bytes((serial.bit_length() + 7) // 8).hex().upper()
+
+
 def test_it_guards_an_api_with_bound_tokens(reached: Reached) -> None:
     """It reads the token itself, and compares ``cnf`` with the thumbprint that Apache was told for a certificate: it computes none."""
     port, api = free_port(), reached.registered(redirect_uris=None, grant_types=["client_credentials"], scopes=["profile"])
     thumbprints = {
-        f"SetEnvIfExpr \"%{{SSL_CLIENT_M_SERIAL}} == '{one.serial:X}'\"": f"TB_SSL_CLIENT_CERT_FINGERPRINT={thumbprint_of(one.der)}"
+        f"SetEnvIfExpr \"%{{SSL_CLIENT_M_SERIAL}} == '{digits(one.serial)}'\"": f"TB_SSL_CLIENT_CERT_FINGERPRINT={thumbprint_of(one.der)}"
         for one in (reached.own, reached.other)
     }
     settings = {
