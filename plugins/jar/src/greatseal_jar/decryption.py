@@ -28,6 +28,8 @@ class RequestKeys:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._kids: list[str] = []
+        self._published: list[Mapping[str, Any]] = []
 
     async def look(self) -> None:
         """Make the keys that are not there or are too old, take away those that nobody needs any more."""
@@ -44,9 +46,12 @@ class RequestKeys:
                     await ring.revoke(one.info.kid, also=partial(_tell, "request_key_deleted"))
 
     def published(self) -> list[Mapping[str, Any]]:
-        """The keys to encrypt to, for the key set (RFC 7517 s4.2)."""
-        active = [self._ring(kty).active for kty in KEY_TYPES]
-        return [{**_jwk(key), "use": "enc", "kid": key.info.kid} for key in active if key is not None]
+        """The keys to encrypt to, for the key set (RFC 7517 s4.2); written anew when a key is, for every reader of the set asks."""
+        active = [key for kty in KEY_TYPES if (key := self._ring(kty).active) is not None]
+        kids = [key.info.kid for key in active]
+        if kids != self._kids:
+            self._kids, self._published = kids, [{**_jwk(key), "use": "enc", "kid": key.info.kid} for key in active]
+        return self._published
 
     async def open(self, text: str, alg: str | None, enc: str | None) -> str:
         """What is inside of a JWE for us. ``alg`` and ``enc`` are the only ones that its client has, where it says so. Raises BadJwe."""
