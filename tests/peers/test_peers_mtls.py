@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trustme
 from peers.test_peers_oidc_node import SCRIPTS, node
+from rig.conversations import conversation
 from rig.mtls import Certified, Own, issuing_ca
 from rig.provider import CALLBACK, USER, Person
 from rig.proxies import INSTALLED
@@ -85,18 +86,7 @@ def run(reached: Reached, visitor: Person) -> Callable[..., dict[str, Any]]:
             **files,
             **more,
         }
-        process = subprocess.Popen([node(package), SCRIPTS / f"{script}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        with process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            print(json.dumps(settings), file=process.stdin, flush=True)
-            for line in process.stdout:
-                said = json.loads(line)
-                if "done" in said:
-                    result: dict[str, Any] = said["done"]
-                    return result
-                print(json.dumps(visitor.visit(said["open"])), file=process.stdin, flush=True)
-        raise AssertionError(f"{script} ended with {process.returncode}")
+        return conversation([node(package), SCRIPTS / f"{script}.mjs"], settings, visitor)
 
     return run
 

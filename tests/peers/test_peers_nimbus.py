@@ -1,15 +1,14 @@
 """The OAuth 2.0 SDK of Nimbus, unmodified, on a JVM: a confidential client with a key, all of whose flows are at one provider."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey
 from peers.test_peers_ciba import person  # noqa: F401  # a fixture
 from peers.test_peers_details import PAYMENTS
+from rig.conversations import conversation
 from rig.provider import CALLBACK, USER, Person, Provider
 
 GRANTS = [
@@ -42,7 +41,7 @@ def test_nimbus(provider: Provider, person: Person, java_program: Callable[[str]
         "resource": json.dumps(PAYMENTS),
     }
 
-    found = conversation(program, settings, person)
+    found = conversation(["java", "-jar", program], settings, person)
 
     for how in ("plain", "pushed"):
         said = found[how]
@@ -54,18 +53,3 @@ def test_nimbus(provider: Provider, person: Person, java_program: Callable[[str]
         said = found[how]
         assert (said["type"], said["same"], said["username"]) == ("Bearer", True, USER)
         assert said["introspected"]["active"] is True
-
-
-def conversation(program: Path, settings: dict[str, Any], person: Person) -> dict[str, Any]:  # noqa: F811  # the fixture
-    """What the program found out, with a person for its browser."""
-    with subprocess.Popen(["java", "-jar", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        print(json.dumps(settings), file=process.stdin, flush=True)
-        for line in process.stdout:
-            said = json.loads(line)
-            if "done" in said:
-                result: dict[str, Any] = said["done"]
-                return result
-            print(json.dumps(person.visit(said["open"])), file=process.stdin, flush=True)
-    raise AssertionError(f"{program.name} ended with {process.returncode}")

@@ -1,8 +1,6 @@
 """Unmodified npm clients, each a script in `node/`: the test is their browser."""
 
-import json
 import os
-import subprocess
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey
+from rig.conversations import conversation
 from rig.provider import CALLBACK, LOGGED_OUT, REGISTRATION_TOKEN, USER, Person, Provider
 
 from greatseal.testing.service import free_port
@@ -38,19 +37,7 @@ def run(provider: Provider, person: Person) -> Run:
             "token": registered.get("token"),
             **more,
         }
-        with subprocess.Popen(
-            [node(package), SCRIPTS / f"{script or package}.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            print(json.dumps(settings), file=process.stdin, flush=True)
-            for line in process.stdout:
-                said = json.loads(line)
-                if "done" in said:
-                    result: dict[str, Any] = said["done"]
-                    return result
-                print(json.dumps(person.visit(said["open"])), file=process.stdin, flush=True)
-        raise AssertionError(f"{script or package} ended with {process.returncode}")
+        return conversation([node(package), SCRIPTS / f"{script or package}.mjs"], settings, person)
 
     return run
 
