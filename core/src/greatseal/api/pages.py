@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib import resources
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
 from greatseal.api.problems import Problem
+
+if TYPE_CHECKING:
+    from greatseal.api.authorization import Wanted
 
 STYLE = resources.files("greatseal").joinpath("static/greatseal.css").read_bytes()
 """The style sheet of every page."""
@@ -50,7 +53,7 @@ class Pages(Protocol):
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
-        image_sources: Iterable[str] = (),
+        wanted: "Wanted | None" = None,
         script: str | None = None,
         **values: object,
     ) -> Reply:
@@ -59,12 +62,11 @@ class Pages(Protocol):
         ``template`` is ``<package>/<file>`` of the folder ``templates`` in the package of a plugin. It extends ``base.html`` with its
         blocks ``title``, ``main`` and ``footer``, and has ``prefix``, the path of the issuer, to begin the paths of its links and forms
         with. A form carries ``<input type="hidden" name="form_token" value="{{ form_token }}">``, and what it is sent to asks
-        :meth:`check_form`. A page that asks a person includes ``wanted.html``, which shows the value ``wanted``, a
-        :class:`greatseal.api.authorization.Wanted`, and in its form ``decision.html``, the two buttons that send ``decision`` as
-        ``approve`` or ``deny``.
+        :meth:`check_form`. A page that asks a person has ``wanted`` and includes ``wanted.html``, which shows it, and in its form
+        ``decision.html``, the two buttons that send ``decision`` as ``approve`` or ``deny``.
 
         Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone, and
-        pictures come from ``image_sources``, as those of ``wanted``, beside the logo of the service. ``script`` is JavaScript that runs
+        pictures are the logos of the service and of ``wanted`` alone. ``script`` is JavaScript that runs
         at the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a
         LookupError, and UndefinedError for a value that is missing.
         """

@@ -13,6 +13,8 @@ from greatseal.http.csrf import ForeignOrigin, refuse_foreign
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from greatseal.api.authorization import Wanted
+
 __all__ = ["FakePages"]
 
 BASE = """<title>{% block title %}{% endblock %}</title>{% block main %}{% endblock %}{% block footer %}{% endblock %}
@@ -42,13 +44,15 @@ class FakePages:
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
-        image_sources: Iterable[str] = (),
+        wanted: "Wanted | None" = None,
         script: str | None = None,
         **values: object,
     ) -> Reply:
         """As the contract says; of the headers, Content-Security-Policy alone."""
         self.shown[template] = values
-        body = self._templates.get_template(template).render(**values, form_token=self.token, script=script, prefix=self.prefix)
+        body = self._templates.get_template(template).render(
+            **values, wanted=wanted, form_token=self.token, script=script, prefix=self.prefix
+        )
         policy = " ".join(
             (
                 "default-src 'none'; form-action 'self'",
@@ -56,7 +60,7 @@ class FakePages:
                 "; frame-src 'none'",
                 *frame_sources,
                 "; img-src 'none'",
-                *image_sources,
+                *(wanted.image_sources if wanted else ()),
             )
         )
         reply = Reply(status=status, body=body.encode(), content_type="text/html; charset=utf-8")

@@ -60,7 +60,6 @@ class CibaPage:
             page=f"{PAGE}/{shown.waiting.id}",
             binding_message=shown.waiting.binding_message,
             username=session.username,
-            image_sources=shown.proposal.image_sources,
             wanted=shown.proposal,
         )
 

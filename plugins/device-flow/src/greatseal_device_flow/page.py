@@ -78,7 +78,6 @@ class DevicePage:
             page=PAGE,
             user_code=shown.user_code,
             username=session.username,
-            image_sources=shown.proposal.image_sources,
             wanted=shown.proposal,
         )
 

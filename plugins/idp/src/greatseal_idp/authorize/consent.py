@@ -121,7 +121,6 @@ class ConsentEndpoint:
             redirect_host=_host_of(request),
             policy_uri=_web_link(client, "policy_uri"),
             tos_uri=_web_link(client, "tos_uri"),
-            image_sources=wanted.image_sources,
             wanted=wanted,
         )
 

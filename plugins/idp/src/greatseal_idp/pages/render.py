@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
+from greatseal.api.authorization import Wanted
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
 from greatseal.api.pages import STYLE_PATH, title_of
@@ -94,13 +95,13 @@ class Pages:
         headers: Headers = (),
         form_targets: Iterable[str] = (),
         frame_sources: Iterable[str] = (),
-        image_sources: Iterable[str] = (),
+        wanted: Wanted | None = None,
         script: str | None = None,
         **values: object,
     ) -> Reply:
         token = _Token(self._forms, call)
-        policy = self._policy(form_targets, script, frame_sources, image_sources)
-        body = self._body(template, **values, form_token=token, script=script)
+        policy = self._policy(form_targets, script, frame_sources, wanted.image_sources if wanted else ())
+        body = self._body(template, **values, wanted=wanted, form_token=token, script=script)
         return _html(status, body, policy, (*token.headers, *headers))
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
