@@ -5,9 +5,11 @@ import pytest
 
 from greatseal.api.authorization import Extension, Shown, Wish
 from greatseal.api.clients import Client, ClientMatch, Proof, ProvenRequest
+from greatseal.api.declarations import Secret
 from greatseal.api.directory import DirectoryUnavailable, User
 from greatseal.api.http import Parameters
-from greatseal.api.identity import Absent, Accepted, Continue, NegotiateRefused, Unusable
+from greatseal.api.identity import Continue
+from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, PasswordVerdict, Unusable
 from greatseal.api.problems import BadRequest, NotFound, PayloadTooLarge, Unavailable
 from greatseal.api.store import Refuse
 from greatseal.api.tokens import Authentication, Granted, InvalidScope
@@ -15,7 +17,7 @@ from greatseal.http.csrf import ForeignOrigin
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import FakeAuthorizations
-from greatseal.testing.negotiate import FakeNegotiator
+from greatseal.testing.negotiate import FakeNegotiator, FakeTickets
 from greatseal.testing.pages import FakePages
 from greatseal.testing.store import open_test_database
 from greatseal.testing.tokens import FakeFamilies
@@ -135,6 +137,31 @@ async def test_what_does_not_authenticate_is_refused():
     negotiator.state = Unusable(reason="no keytab")
     with pytest.raises(Unavailable):
         await negotiator.accept(negotiating("alice@EXAMPLE"))
+
+
+# ---- TICKETS
+
+
+async def test_the_kdc_says_what_it_was_told():
+    tickets = FakeTickets({"alice@EXAMPLE": "right"}, {"frank@EXAMPLE": PasswordVerdict.REVOKED})
+
+    said = [
+        await tickets.password(*one)
+        for one in (("alice@EXAMPLE", Secret("right")), ("alice@EXAMPLE", Secret("x")), ("bob@EXAMPLE", Secret("x")))
+    ]
+    assert said == [PasswordVerdict.RIGHT, PasswordVerdict.WRONG, PasswordVerdict.UNKNOWN]
+    assert await tickets.password("frank@EXAMPLE", Secret("any")) is PasswordVerdict.REVOKED
+    assert tickets.credentials() is not None
+
+
+async def test_a_kdc_that_is_down_says_nothing():
+    tickets = FakeTickets({"alice@EXAMPLE": "right"})
+    tickets.down = True
+
+    with pytest.raises(Unavailable):
+        await tickets.password("alice@EXAMPLE", Secret("right"))
+    with pytest.raises(Unavailable):
+        tickets.credentials()
 
 
 # ---- FAMILIES

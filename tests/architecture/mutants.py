@@ -29,6 +29,7 @@ SCOPE = (
     "core/src/greatseal/jose/**/*.py",
     "core/src/greatseal/keys/**/*.py",
     "core/src/greatseal/net/**/*.py",
+    "core/src/greatseal/principals.py",
     "plugins/acme/src/greatseal_acme/admin.py",
     "plugins/acme/src/greatseal_acme/endings.py",
     "plugins/acme/src/greatseal_acme/key_change.py",

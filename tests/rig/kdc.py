@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from greatseal.testing.service import free_port
@@ -19,14 +19,14 @@ PATIENCE = 60.0
 
 
 class Kdc:
-    """Principals are those of principals.kadmin. PKINIT needs root.pem, issuing.pem, kdc.pem and kdc.key in the folder.
+    """Principals are those of principals.kadmin, their keytabs in the folder. PKINIT needs root.pem, issuing.pem, kdc.pem and kdc.key.
 
-    ``settings`` are those of the realm in kdc.conf.
+    ``settings`` are those of the realm in kdc.conf. A process that is to be of this realm takes ``environ``.
     """
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port, self.kadmind, self.kpasswd = free_port(), free_port(), free_port()
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
         self.environ = {
             "PATH": path,
@@ -36,9 +36,16 @@ class Kdc:
             "KRB5RCACHEDIR": str(folder),
         }
         more = "".join(f"  {name} = {value}\n" for name, value in settings.items())
+        self._places = {
+            "@DIR@": str(folder),
+            "@PORT@": str(self.port),
+            "@KADMIND@": str(self.kadmind),
+            "@KPASSWD@": str(self.kpasswd),
+            "@MORE@": more,
+        }
         for template in TEMPLATES.glob("*.in"):
-            text = template.read_text().replace("@DIR@", str(folder)).replace("@PORT@", str(self.port)).replace("@MORE@", more)
-            (folder / template.stem).write_text(text)
+            (folder / template.stem).write_text(self._filled(template))
+        (folder / "kadm5.acl").write_text(f"*/admin@{REALM} *\n")
 
     @staticmethod
     def missing() -> str:
@@ -55,18 +62,34 @@ class Kdc:
         )
 
     @contextmanager
-    def running(self) -> Iterator["Kdc"]:
-        """With its database, and listening."""
+    def running(self, *, passwords: bool = False) -> Iterator["Kdc"]:
+        """With its database, and listening; with ``passwords`` kadmind changes them."""
         self._done("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
-        self._done("kadmin.local", "-r", REALM, stdin=(TEMPLATES / "principals.kadmin").read_text())
-        with (self.folder / "krb5kdc.log").open("w") as log:
-            process = subprocess.Popen(["krb5kdc", "-n", "-r", REALM], cwd=self.folder, env=self.environ, stdout=log, stderr=log)
-        try:
-            self._wait(process)
+        self.admin(self._filled(TEMPLATES / "principals.kadmin"))
+        with ExitStack() as servers:
+            servers.enter_context(self.serving())
+            if passwords:
+                servers.enter_context(self._serving(self.kpasswd, "kadmind", "-nofork"))
             yield self
-        finally:
-            process.terminate()
-            process.wait(timeout=PATIENCE)
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """The KDC alone, on the database that is there: one that was stopped comes back."""
+        with self._serving(self.port, "krb5kdc", "-n"):
+            yield
+
+    def admin(self, commands: str) -> str:
+        """Lines for kadmin.local."""
+        return self._done("kadmin.local", "-r", REALM, stdin=commands)
+
+    def ticket_for(self, principal: str, *, keytab: str = "", password: str = "", cache: str = "cc") -> dict[str, str]:
+        """A ticket by keytab (a file of the folder) or password, in a cache of the folder: the environment in which programs use it."""
+        environ = {**self.environ, "KRB5CCNAME": f"FILE:{self.folder / cache}"}
+        how = ("-k", "-t", str(self.folder / keytab)) if keytab else ()
+        command = ("kinit", *how, principal)
+        done = subprocess.run(command, env=environ, input=password, check=False, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, f"kinit {principal} ended with {done.returncode}:\n{done.stderr}\n{self.log()}"
+        return environ
 
     def kinit(self, principal: str, certificate: Path, key: Path) -> "subprocess.CompletedProcess[str]":
         """Ask for a ticket by PKINIT, and by nothing else: there is no password to type."""
@@ -79,17 +102,35 @@ class Kdc:
     def log(self) -> str:
         return (self.folder / "kdc.log").read_text()
 
+    @contextmanager
+    def _serving(self, port: int, program: str, *options: str) -> Iterator[None]:
+        log = self.folder / f"{program}.out"
+        with log.open("w") as out:
+            process = subprocess.Popen([program, *options, "-r", REALM], cwd=self.folder, env=self.environ, stdout=out, stderr=out)
+        try:
+            self._wait(process, port, log)
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=PATIENCE)
+
+    def _filled(self, template: Path) -> str:
+        text = template.read_text()
+        for place, value in self._places.items():
+            text = text.replace(place, value)
+        return text
+
     def _done(self, *command: str, stdin: str = "") -> str:
         done = self.run(*command, stdin=stdin)
         assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:
-            assert process.poll() is None, (self.folder / "krb5kdc.log").read_text() + self.log()
+            assert process.poll() is None, log.read_text() + self.log()
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
             except OSError:
                 assert time.monotonic() < deadline, self.log()
                 time.sleep(0.01)

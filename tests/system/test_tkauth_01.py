@@ -33,7 +33,7 @@ ISSUER = "https://authority.example"
 TICKETS = '''
 from greatseal import hookimpl
 from greatseal.api.directory import Directory, DirectoryUnavailable, Tier
-from greatseal.api.identity import NotConfigured, Ready
+from greatseal.api.kerberos import NotConfigured, Ready
 from greatseal.api.services import NEGOTIATE
 from greatseal.testing.negotiate import FakeNegotiator
 

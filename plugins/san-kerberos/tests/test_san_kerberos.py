@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from cryptography import x509
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from greatseal import der
@@ -17,7 +17,7 @@ from greatseal.testing.finalization import SanInjectorContract
 from greatseal.testing.issuance import csr_for, issuance_for
 from greatseal_san_kerberos.names import KRB5_PRINCIPAL_NAME, MS_UPN, KerberosSans
 from greatseal_san_kerberos.plugin import Plugin
-from greatseal_san_kerberos.principals import NT_PRINCIPAL, NT_SRV_HST, Principal, parse
+from greatseal_san_kerberos.principals import encoded, name_type, parse
 from greatseal_san_kerberos.settings import KerberosNames
 
 ACCOUNT = AccountView(id="a1", url="https://ca.example/acme/account/a1", status="valid", thumbprint="t" * 43)
@@ -48,7 +48,7 @@ def names(issuance: IssuanceRequest, **settings: Any) -> list[x509.GeneralName]:
 
 
 def kpn(text: str) -> x509.OtherName:
-    return x509.OtherName(KRB5_PRINCIPAL_NAME, parse(text).encoded())
+    return x509.OtherName(KRB5_PRINCIPAL_NAME, encoded(parse(text)))
 
 
 def upn(text: str) -> x509.OtherName:
@@ -70,7 +70,7 @@ class TestKerberosSans(SanInjectorContract):
 
 @pytest.mark.parametrize("text", VECTORS)
 def test_a_principal_is_encoded_as_rfc_4556_says(text: str) -> None:
-    assert parse(text).encoded().hex() == VECTORS[text]
+    assert encoded(parse(text)).hex() == VECTORS[text]
 
 
 def test_the_general_names_are_those_of_the_vectors() -> None:
@@ -87,63 +87,20 @@ def test_the_general_names_are_those_of_the_vectors() -> None:
     )
 
 
-PARTS = {
-    "a@R": (("a",), "R"),
-    "a/b@R": (("a", "b"), "R"),
-    "a/b/c@R": (("a", "b", "c"), "R"),
-    "host/x@EVIL.TEST@R": (("host", "x@EVIL.TEST"), "R"),
-    r"a\/b@R": (("a/b",), "R"),
-    r"a\\/b@R": (("a\\", "b"), "R"),
-    r"a@R\@S": (("a",), "R@S"),
-    "a@R/S": (("a",), "R/S"),
-}
-
-
-@pytest.mark.parametrize("text", PARTS)
-def test_s141_a_principal_is_split_where_no_backslash_stands(text: str) -> None:
-    found = parse(text)
-
-    assert (found.components, found.realm) == PARTS[text]
-    assert found.name_type == (NT_PRINCIPAL if len(found.components) == 1 else NT_SRV_HST)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("alice", "no @"), (r"alice\@R", "no @"), ("", "no @"), ("@R", "empty component"), ("a@", "empty realm"),
-        ("/b@R", "empty component"), ("a/@R", "empty component"), ("a//b@R", "empty component"), ("ä@R", "ASCII"), ("a\n@R", "ASCII"),
-        ("a\0@R", "ASCII"), (r"a\n@R", "backslash"), (r"a\b@R", "backslash"), ("a@R\\", "backslash"),
-        ("a" * 1023 + "@R", "1025 characters"),
-    ],
-)  # fmt: skip
-def test_s141_what_is_no_principal_is_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+@pytest.mark.parametrize("text", ["ä@R", "a\n@R", "a\0@R"])
+def test_s141_what_a_certificate_cannot_hold_is_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(ValueError, match="ASCII"):
         parse(text)
 
 
-def written(principal: Principal) -> str:
-    """The text form of MIT's krb5_unparse_name, for printable characters."""
-    escaped = [one.replace("\\", r"\\").replace("/", r"\/").replace("@", r"\@") for one in (*principal.components, principal.realm)]
-    return f"{'/'.join(escaped[:-1])}@{escaped[-1]}"
+def test_one_component_is_nt_principal_and_more_are_nt_srv_hst() -> None:
+    assert [name_type(parse(text)) for text in ("a@R", r"a\/b@R", "a/b@R", "a/b/c@R")] == [1, 1, 3, 3]
 
 
-PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=12)
-
-
-@given(st.lists(PRINTABLE, min_size=1, max_size=4), PRINTABLE)
-def test_whatever_is_written_is_read_again(components: list[str], realm: str) -> None:
-    principal = Principal(tuple(components), realm)
-
-    assert parse(written(principal)) == principal
-
-
-@given(st.text(max_size=40) | st.text("/@\\ab", max_size=40))
-@example("\\")
+@given(st.text("/@\\abä\n", max_size=40))
 def test_any_text_is_a_principal_or_a_reason(text: str) -> None:
     with suppress(ValueError):
-        found = parse(text)
-        assert parse(written(found)) == found
-        assert len(der.children(found.encoded())) == 2
+        assert len(der.children(encoded(parse(text)))) == 2
 
 
 # ---- profiles

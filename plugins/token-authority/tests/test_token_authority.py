@@ -16,7 +16,7 @@ from pyasn1.codec.der.decoder import decode as decode_der
 from pyasn1_alt_modules import rfc9118
 
 from greatseal.api.directory import DirectoryUnavailable
-from greatseal.api.identity import NegotiateRefused, NotConfigured, Ready, Unusable
+from greatseal.api.kerberos import NegotiateRefused, NotConfigured, Ready, Unusable
 from greatseal.api.problems import BadRequest, Problem, Unauthenticated, Unavailable
 from greatseal.jose.compact import b64url_decode, parse_compact
 from greatseal.testing import FakeClock

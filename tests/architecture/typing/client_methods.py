@@ -21,7 +21,8 @@ from greatseal.api.clients import (
 )
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call
-from greatseal.api.identity import Accepted, Continue, NegotiateRefused, Negotiator
+from greatseal.api.identity import Continue
+from greatseal.api.kerberos import Accepted, NegotiateRefused, Negotiator
 
 
 class BasicCredentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,9 @@ from greatseal.api.authorization import Authorizations
 from greatseal.api.clients import Clients
 from greatseal.api.directory import Directories
 from greatseal.api.http import Call
-from greatseal.api.identity import Login, Negotiator
+from greatseal.api.identity import Login
 from greatseal.api.issuance import Issuance
+from greatseal.api.kerberos import Negotiator, Tickets
 from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
 from greatseal.api.services import Resolver
@@ -18,7 +19,7 @@ from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import FakeAuthorizations
 from greatseal.testing.issuance import FakeIssuance
 from greatseal.testing.logins import FakeLogin
-from greatseal.testing.negotiate import FakeNegotiator
+from greatseal.testing.negotiate import FakeNegotiator, FakeTickets
 from greatseal.testing.nodes import Nodes, Wire
 from greatseal.testing.pages import FakePages
 from greatseal.testing.resolver import FakeResolver
@@ -37,6 +38,7 @@ FAMILIES: Families = FakeFamilies()
 ISSUANCE: Issuance = FakeIssuance()
 LOGIN: Login = FakeLogin()
 NEGOTIATE: Negotiator = FakeNegotiator()
+TICKETS: Tickets = FakeTickets()
 PAGES: Pages = FakePages()
 PEERS: Peers = Wire(Nodes(()), "n1")
 RESOLVER: Resolver = FakeResolver()

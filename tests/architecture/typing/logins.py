@@ -11,8 +11,6 @@ import msgspec
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
-    Absent,
-    Accepted,
     AccessDenied,
     Attempted,
     Authenticated,
@@ -26,16 +24,14 @@ from greatseal.api.identity import (
     Login,
     LoginContext,
     NegotiateHeader,
-    NegotiateRefused,
-    Negotiator,
     NotMine,
     Password,
     PasswordAndCode,
     PasswordChanger,
     PasswordExpired,
-    Ready,
     Upstream,
 )
+from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiator, Ready
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.services import LOGIN, NEGOTIATE, ServiceKey
 from greatseal.host import Host

@@ -14,7 +14,7 @@ import msgspec
 
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Caller, Reply
-from greatseal.api.problems import Forbidden, Problem, Unauthenticated
+from greatseal.api.problems import Forbidden, Unauthenticated
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -275,49 +275,6 @@ class Login(Protocol):
         """End a session, with logout notifications; False when there is none. Effective when this returns."""
 
 
-# ---- Kerberos
-
-
-class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished exchange: the initiator's principal, and the authentication indicators of its ticket."""
-
-    principal: str
-    indicators: tuple[str, ...]
-    headers: Headers
-
-
-class Absent(msgspec.Struct, frozen=True):
-    """The call has no Negotiate header."""
-
-
-class Ready(msgspec.Struct, frozen=True):
-    """There is a credential to accept with."""
-
-
-class NotConfigured(msgspec.Struct, frozen=True):
-    """`[gssapi]` is not configured."""
-
-
-class Unusable(msgspec.Struct, frozen=True, kw_only=True):
-    """The credential cannot be acquired, and why: for the operator alone."""
-
-    reason: str
-
-
-class Negotiator(Protocol):
-    """The only GSS acceptor (plugin gssapi)."""
-
-    @property
-    def state(self) -> Ready | NotConfigured | Unusable:
-        """Whether ``accept`` can succeed now; the keytab is looked at again when it changed."""
-
-    async def accept(self, call: Call) -> Accepted | Continue | Absent:
-        """One leg of the exchange. A half-open context lives on ``call.connection``, never behind a trusted proxy.
-
-        Raises :class:`NegotiateRefused` for a token that does not authenticate, Unavailable when not Ready, PayloadTooLarge above 48 KiB.
-        """
-
-
 # ---- Refusals
 
 
@@ -325,12 +282,6 @@ class Denied(Unauthenticated):
     """The credential is wrong. The same words for an unknown user, a wrong password and a wrong code."""
 
     error = "invalid_credentials"
-
-
-class NegotiateRefused(Problem):
-    """The Negotiate token does not authenticate; each endpoint says what that means there."""
-
-    status, error = 403, "access_denied"
 
 
 class AccessDenied(Forbidden):

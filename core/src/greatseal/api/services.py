@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from greatseal.api.authorization import Authorizations
     from greatseal.api.clients import Clients
     from greatseal.api.directory import Directories
-    from greatseal.api.identity import Login, Negotiator
+    from greatseal.api.identity import Login
     from greatseal.api.issuance import Issuance
+    from greatseal.api.kerberos import Negotiator, Tickets
     from greatseal.api.nodes import Peers
     from greatseal.api.pages import Pages
     from greatseal.api.tokens import Families, Tokens
@@ -114,5 +115,7 @@ FAMILIES: "ServiceKey[Families]" = ServiceKey("families", "greatseal.api.tokens:
 """Refresh token families (plugin idp)."""
 PEERS: "ServiceKey[Peers]" = ServiceKey("peers", "greatseal.api.nodes:Peers")
 """The other nodes. Planned, for the feature cluster-nats."""
-NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate", "greatseal.api.identity:Negotiator")
+NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate", "greatseal.api.kerberos:Negotiator")
 """The GSS acceptor (plugin gssapi)."""
+TICKETS: "ServiceKey[Tickets]" = ServiceKey("tickets", "greatseal.api.kerberos:Tickets")
+"""The service as a client of its KDC (plugin gssapi)."""

@@ -1,18 +1,20 @@
-"""NEGOTIATE for unit tests."""
+"""NEGOTIATE and TICKETS for unit tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from greatseal.api.declarations import Secret
 from greatseal.api.http import Call
-from greatseal.api.identity import Absent, Accepted, Continue, NegotiateRefused, NotConfigured, Ready, Unusable
+from greatseal.api.identity import Continue
+from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, NotConfigured, PasswordVerdict, Ready, Unusable
 from greatseal.api.problems import PayloadTooLarge, Unavailable
 
-__all__ = ["FakeNegotiator"]
+__all__ = ["FakeNegotiator", "FakeTickets"]
 
 MAX_TOKEN = 48 * 1024
 
 
 class FakeNegotiator:
-    """NEGOTIATE (:class:`greatseal.api.identity.Negotiator`) without Kerberos: a token is the name of a principal.
+    """NEGOTIATE (:class:`greatseal.api.kerberos.Negotiator`) without Kerberos: a token is the name of a principal.
 
     Those in ``legs`` take two legs on one connection: the first answers with the token ``more``, the second brings it back.
     ``indicators`` are those of every ticket. A test sets ``state``.
@@ -43,3 +45,31 @@ class FakeNegotiator:
             call.connection.state["negotiate"] = principal
             return Continue(headers=(("WWW-Authenticate", "Negotiate more"),))
         return Accepted(principal=principal, indicators=self.indicators, headers=(("WWW-Authenticate", "Negotiate done"),))
+
+
+class FakeTickets:
+    """TICKETS (:class:`greatseal.api.kerberos.Tickets`) without Kerberos: ``passwords`` are those of principals.
+
+    ``verdicts`` are those of principals whose passwords do not matter. With ``down`` the KDC cannot be asked.
+    """
+
+    def __init__(self, passwords: Mapping[str, str] | None = None, verdicts: Mapping[str, PasswordVerdict] | None = None) -> None:
+        self.passwords = dict(passwords or {})
+        self.verdicts = dict(verdicts or {})
+        self.down = False
+
+    def credentials(self) -> object:
+        """Something that no library takes."""
+        if self.down:
+            raise Unavailable("the KDC cannot be asked now")
+        return object()
+
+    async def password(self, principal: str, password: Secret) -> PasswordVerdict:
+        """As the contract says."""
+        if self.down:
+            raise Unavailable("the KDC cannot be asked now")
+        if (verdict := self.verdicts.get(principal)) is not None:
+            return verdict
+        if principal not in self.passwords:
+            return PasswordVerdict.UNKNOWN
+        return PasswordVerdict.RIGHT if self.passwords[principal] == password.value else PasswordVerdict.WRONG

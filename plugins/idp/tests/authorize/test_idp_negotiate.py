@@ -8,7 +8,8 @@ from greatseal_idp import tables as t
 
 SPNEGO = '''
 from greatseal import hookimpl
-from greatseal.api.identity import Authenticated, Authenticator, Continue, Denied, NegotiateHeader, NegotiateRefused, NotMine
+from greatseal.api.identity import Authenticated, Authenticator, Continue, Denied, NegotiateHeader, NotMine
+from greatseal.api.kerberos import NegotiateRefused
 
 
 class Spnego(Authenticator[NegotiateHeader]):

@@ -9,7 +9,8 @@ from cryptography import x509
 from greatseal import der
 from greatseal.api.acme import BadCsr, RejectedIdentifier, Unauthorized
 from greatseal.api.issuance import IssuanceRequest, SanInjector
-from greatseal_san_kerberos.principals import Principal, parse
+from greatseal.principals import Principal
+from greatseal_san_kerberos.principals import encoded, parse
 from greatseal_san_kerberos.settings import KerberosNames
 from greatseal_san_kerberos.templates import DNS, filled, has_place, principal_template
 
@@ -79,7 +80,7 @@ def _of_account(issuance: IssuanceRequest) -> Principal:
 
 
 def _kpn(principal: Principal) -> x509.OtherName:
-    return x509.OtherName(KRB5_PRINCIPAL_NAME, principal.encoded())
+    return x509.OtherName(KRB5_PRINCIPAL_NAME, encoded(principal))
 
 
 def _upn(template: str, dns: Sequence[str]) -> x509.OtherName:

@@ -4,7 +4,8 @@ import re
 
 import msgspec
 
-from greatseal_san_kerberos.principals import LONGEST, Principal, parse
+from greatseal.principals import LONGEST, Principal
+from greatseal_san_kerberos.principals import parse
 
 DNS = "{dns}"
 _PLACE = re.compile(r"\{[^{}]*\}?|\}")

@@ -5,7 +5,8 @@ import msgspec
 from greatseal.api.audit import AuditEvent
 from greatseal.api.directory import Directories
 from greatseal.api.http import Call, Handler, Reply, Route
-from greatseal.api.identity import Absent, Accepted, Continue, Negotiator, Ready
+from greatseal.api.identity import Continue
+from greatseal.api.kerberos import Absent, Accepted, Negotiator, Ready
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, PayloadTooLarge, Unauthenticated, Unavailable
 from greatseal.api.tokens import Tokens

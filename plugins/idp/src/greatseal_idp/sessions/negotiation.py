@@ -3,16 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from greatseal.api.http import Call, Reply
-from greatseal.api.identity import (
-    Authenticated,
-    Authenticator,
-    Continue,
-    Denied,
-    LoggedIn,
-    NegotiateHeader,
-    NegotiateRefused,
-    PasswordExpired,
-)
+from greatseal.api.identity import Authenticated, Authenticator, Continue, Denied, LoggedIn, NegotiateHeader, PasswordExpired
+from greatseal.api.kerberos import NegotiateRefused
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.render import Pages
