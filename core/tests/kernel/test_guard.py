@@ -33,7 +33,7 @@ class Ldap(Directory):
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        return Group(name=name, source="ldap")
+        return Group(name=name, realm=self.realm, source="ldap")
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_only_a_default_of_the_contract_that_asks_nobody_is_left_as_it_is(ldap, 
 async def test_an_answer_after_a_wait_is_that_of_the_component(ldap, told):
     asyncio.get_running_loop().call_soon(ldap.silent.set)
 
-    assert await ldap.group("staff") == Group(name="staff", source="ldap")
+    assert await ldap.group("staff") == Group(name="staff", realm="EXAMPLE", source="ldap")
     assert told == ["returned"]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
@@ -34,7 +35,7 @@ class Source(Directory):
 
     async def group(self, name: str) -> Group | None:
         self._ask(name)
-        return Group(name=name, source=self.name) if name in self.names else None
+        return Group(name=name, realm=self._realm, source=self.name) if name in self.names else None
 
     async def users(self, prefix: str, limit: int, after: str = "") -> Sequence[User]:
         self._ask(prefix)
@@ -78,6 +79,15 @@ async def test_a_subject_is_looked_up_in_its_realm_alone(directories, sources, n
     assert await directories.user("cleo@OTHER") is None
     assert sources[0].asked == sources[1].asked == []
     assert await directories.user("ann@NOWHERE") is None
+
+
+async def test_the_groups_of_a_user_are_those_of_their_home(directories):
+    ann = msgspec.structs.replace(await directories.user("ann@OTHER"), groups=("ann", "staff"))
+
+    assert [(group.name, group.realm, group.source) for group in await directories.groups_of(ann)] == [
+        ("ann", "OTHER", "other"),
+        ("staff", "OTHER", "other"),
+    ]
 
 
 async def test_an_outage_is_never_an_empty_answer_and_nothing_after_it_is_asked(directories, sources):

@@ -126,6 +126,32 @@ async def test_the_directory_tells_users_and_groups(opened):
     assert [group.name for group in await directory.groups("", 1)] == ["admins"]
 
 
+async def test_the_directory_tells_what_hosts_need(path, opened):
+    path.write_text(
+        f"""{path.read_text()}
+[[user]]
+username = "dora"
+uid_number = 1001
+gid_number = 2001
+home_directory = "/home/dora"
+login_shell = "/bin/bash"
+groups = ["staff", "ops", "staff"]
+
+[[group]]
+name = "ops"
+description = "Who runs it"
+gid_number = 2002
+"""
+    )
+    directory = FileDirectory(opened, "EXAMPLE.ORG")
+
+    dora = await directory.user("dora")
+
+    assert (dora.uid_number, dora.gid_number, dora.home_directory, dora.login_shell) == (1001, 2001, "/home/dora", "/bin/bash")
+    staff, ops = await directory.groups_of(dora)
+    assert (staff.name, ops.name, ops.display_name, ops.gid_number, ops.realm) == ("staff", "ops", "Who runs it", 2002, "EXAMPLE.ORG")
+
+
 async def test_claims_without_value_are_left_out(opened):
     claims = FileClaims(opened, "EXAMPLE.ORG")
 
@@ -181,6 +207,9 @@ def test_a_file_that_everybody_reads_stops_the_start(path):
     ("text", "reason"),
     [
         ("[[user]]\nusername = 'a b'\n", "expected 1 to 64"),
+        ("[[user]]\nusername = 'a'\nhome_directory = 'home'\n", "user 'a': home_directory: 'home': expected an absolute path"),
+        ('[[user]]\nusername = "a"\nlogin_shell = "/bin/sh\\n"\n', "user 'a': login_shell"),
+        ("[[user]]\nusername = 'a'\nhome_directory = '/home/a:0'\n", "expected an absolute path without ':'"),
         ("[[user]]\nusername = 'a'\n[[user]]\nusername = 'a'\n", "2 times"),
         ("[[user]]\nusername = 'ann'\n[[user]]\nusername = 'Ann'\n", "users 'ann' and 'Ann' differ in case alone"),
         ("[[user]]\nusername = 'a'\npassword = 'plain'\n", "no Argon2id hash"),

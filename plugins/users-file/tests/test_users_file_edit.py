@@ -75,6 +75,16 @@ async def test_a_new_password_says_when_it_was_set_to_the_microsecond(path):
     assert await changed_at(path) == 1_790_000_001_123_457
 
 
+def test_the_command_writes_what_hosts_need(config, path):
+    asked = ["add", "-c", config, "ben", "--home", "/home/ben", "--shell", "/bin/zsh", "--group", "staff"]
+    assert CliRunner().invoke(users, asked, input="long enough\n").exit_code == 0
+    assert (people(path)["ben"].home_directory, people(path)["ben"].login_shell) == ("/home/ben", "/bin/zsh")
+
+    refused = CliRunner().invoke(users, ["add", "-c", config, "cleo", "--home", "home"], input="long enough\n")
+    assert (refused.exit_code, "home_directory: 'home': expected an absolute path" in refused.stderr) == (1, True)
+    assert set(people(path)) == {"ann", "ben"}
+
+
 async def test_the_commands_write_the_moment(config, path):
     def run(*arguments):
         assert CliRunner().invoke(users, [*arguments[:1], "-c", config, *arguments[1:]], input="long enough\n").exit_code == 0

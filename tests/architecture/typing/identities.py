@@ -36,7 +36,7 @@ class UsersFile(Directory, ClaimsProvider):
 
     async def group(self, name: str) -> Group | None:
         members = tuple(sorted(user.username for user in self._users.values() if name in user.groups))
-        return Group(name=name, source=self.name, members=members) if members else None
+        return Group(name=name, realm=self._realm, source=self.name, members=members) if members else None
 
     async def of(self, subject: str, wanted: frozenset[str]) -> Mapping[str, Any]:
         user = await self.user(subject.removesuffix(f"@{self._realm}"))
@@ -64,7 +64,7 @@ class IpaDirectory(Directory):
 
     async def group(self, name: str) -> Group | None:
         rows = await self.host.blocking.run("ldap", self.search, f"(cn={name})")
-        return Group(name=name, source=self.name) if rows else None
+        return Group(name=name, realm=self._realm, source=self.name) if rows else None
 
     async def hostgroups_of(self, hostname: str) -> frozenset[str] | None:
         rows = await self.host.blocking.run("ldap", self.search, f"(fqdn={hostname})")

@@ -194,7 +194,9 @@ class Entra(Directory):
 
     async def group(self, name: str) -> Group | None:
         found = await self._asked(f"groups/{quote(name, safe='')}?$expand=members")
-        return None if found is None else Group(name=name, source=self.name, members=tuple(one["id"] for one in found["members"]))
+        if found is None:
+            return None
+        return Group(name=name, realm=self.realm, source=self.name, members=tuple(one["id"] for one in found["members"]))
 
     async def _asked(self, path: str) -> Any:
         bearer = {"Authorization": f"Bearer {self._token().value}"}

@@ -47,6 +47,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     phone: str | None = None
     uid_number: int | None = None
     gid_number: int | None = None
+    home_directory: str | None = None
+    login_shell: str | None = None
     groups: tuple[str, ...] = ()
     authentication_types: tuple[str, ...] = ()
     upstream: str | None = None
@@ -67,9 +69,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of people. ``members`` are short usernames."""
+    """A group of people, of the home ``source`` and of its realm. ``members`` are short usernames of that realm, of nested groups too."""
 
     name: str
+    realm: str
     source: str
     display_name: str | None = None
     gid_number: int | None = None
@@ -109,6 +112,10 @@ class Directory(ABC):
         """As :meth:`users`; ``members`` may be left out."""
         return ()
 
+    async def groups_of(self, user: User) -> Sequence[Group]:
+        """The groups of a user whom :meth:`user` gave, nested ones too; ``members`` may be left out."""
+        return [Group(name=name, realm=user.realm, source=user.source) for name in user.groups]
+
     async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
         """Names of host groups that begin with ``prefix``."""
         return ()
@@ -139,6 +146,9 @@ class Directories(Protocol):
 
     async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
         """As :meth:`users`."""
+
+    async def groups_of(self, user: User) -> Sequence[Group]:
+        """The groups of a user, as their home tells them; ``members`` may be left out."""
 
     async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
         """As :meth:`users`."""

@@ -46,11 +46,16 @@ class FakeDirectories:
             for name in user.groups:
                 members.setdefault(name, []).append(user)
         found = (
-            Group(name=name, source=inside[0].source, members=tuple(user.username for user in inside))
+            Group(name=name, realm=inside[0].realm, source=inside[0].source, members=tuple(user.username for user in inside))
             for name, inside in sorted(members.items())
             if name.startswith(prefix)
         )
         return list(found)[:limit]
+
+    async def groups_of(self, user: User) -> Sequence[Group]:
+        """As the contract says."""
+        self._reach()
+        return [Group(name=name, realm=user.realm, source=user.source) for name in user.groups]
 
     async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
         """As the contract says."""

@@ -231,11 +231,12 @@ class DirectoryContract(ABC):
         group = await directory.group(self.group)
 
         assert group is not None
-        assert (group.name, group.source) == (self.group, directory.name)
+        assert (group.name, group.realm, group.source) == (self.group, directory.realm, directory.name)
         for member in group.members:
             user = await directory.user(member)
             assert user is not None
             assert self.group in user.groups
+            assert [one.name for one in await directory.groups_of(user)] == list(user.groups)
 
     async def test_who_is_not_there_is_none_and_no_error(self) -> None:
         for name in (NOBODY, *STRANGE):

@@ -59,6 +59,9 @@ class DirectoriesImpl:
     async def groups(self, prefix: str, limit: int) -> Sequence[Group]:
         return await self._each(limit, lambda directory: directory.groups(prefix, limit), lambda group: group.name)
 
+    async def groups_of(self, user: User) -> Sequence[Group]:
+        return await self._host.components(Directory)[user.source].groups_of(user)
+
     async def hostgroups(self, prefix: str, limit: int) -> Sequence[str]:
         return await self._each(limit, lambda directory: directory.hostgroups(prefix, limit), lambda name: name)
 

@@ -45,7 +45,7 @@ class Crowd(Directory):
         return [User(username=name, realm="CROWD", source="crowd") for name in page(prefix, limit, after)]
 
     async def groups(self, prefix, limit, after=""):
-        return [Group(name=name, source="crowd") for name in page(prefix, limit, after)]
+        return [Group(name=name, realm=self.realm, source="crowd") for name in page(prefix, limit, after)]
 
 
 class Plugin:

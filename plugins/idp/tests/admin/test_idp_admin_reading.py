@@ -14,8 +14,8 @@ from greatseal import hookimpl
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
 
 GROUPS = {
-    "staff": Group(name="staff", source="crew", display_name="All staff", gid_number=100, members=("alice", "zoe")),
-    "empty": Group(name="empty", source="crew"),
+    "staff": Group(name="staff", realm="CREW", source="crew", display_name="All staff", gid_number=100, members=("alice", "zoe")),
+    "empty": Group(name="empty", realm="CREW", source="crew"),
 }
 FACTS = {"down": False}
 

@@ -36,14 +36,18 @@ def users() -> None:
 @click.option("--name", help="The name that is shown.")
 @click.option("--email", help="The mail address.")
 @click.option("--group", "groups", multiple=True, help="A group; may be given again.")
-def add(config: Path, username: str, name: str | None, email: str | None, groups: tuple[str, ...]) -> None:
+@click.option("--home", help="The home directory on hosts.")
+@click.option("--shell", help="The login shell on hosts.")
+def add(
+    config: Path, username: str, *, name: str | None, email: str | None, groups: tuple[str, ...], home: str | None, shell: str | None
+) -> None:
     """Add a user; the password is asked for, or read from standard input."""
     from greatseal_users_file import edit
 
     path = _file(config)
     password = _password()
     with _told(path):
-        edit.add(path, username, password, display_name=name, email=email, groups=groups, now=_now)
+        edit.add(path, username, password, display_name=name, email=email, groups=groups, home_directory=home, login_shell=shell, now=_now)
     click.echo(f"{username} was added to {path}")
 
 

@@ -40,6 +40,10 @@ class FileDirectory(Directory):
         people = self._file.people()
         return [self._group(people, name) for name in _page(people.group_names, prefix, limit, after)]
 
+    async def groups_of(self, user: User) -> Sequence[Group]:
+        people = self._file.people()
+        return [self._group(people, name) for name in dict.fromkeys(user.groups) if name in people.groups]
+
     def _user(self, one: FileUser) -> User:
         return User(
             username=one.username,
@@ -53,6 +57,8 @@ class FileDirectory(Directory):
             phone=one.phone,
             uid_number=one.uid_number,
             gid_number=one.gid_number,
+            home_directory=one.home_directory,
+            login_shell=one.login_shell,
             groups=one.groups,
             password_changed_at=moment_of(one.password_changed) if one.password_changed is not None else None,
             state=AccountState(disabled=not one.enabled),
@@ -62,6 +68,7 @@ class FileDirectory(Directory):
         group = people.groups[name]
         return Group(
             name=name,
+            realm=self._realm,
             source=self.name,
             display_name=group.description or None,
             gid_number=group.gid_number,

@@ -33,6 +33,8 @@ def add(
     display_name: str | None = None,
     email: str | None = None,
     groups: tuple[str, ...] = (),
+    home_directory: str | None = None,
+    login_shell: str | None = None,
     now: Callable[[], int] | None = None,
 ) -> None:
     """Add a user. With ``now`` (microseconds since the epoch), what an earlier user of the name began ends.
@@ -46,7 +48,15 @@ def add(
         if any(user["username"] == username for user in users):
             raise AlreadyThere(f"user {username!r} is there already; change the password with `greatseal users passwd`")
         entry = tomlkit.table()
-        given = {"username": username, "password": hashed, "display_name": display_name, "email": email, "groups": list(groups)}
+        given = {
+            "username": username,
+            "password": hashed,
+            "display_name": display_name,
+            "email": email,
+            "groups": list(groups),
+            "home_directory": home_directory,
+            "login_shell": login_shell,
+        }
         for key, value in given.items():
             if value:
                 entry[key] = value

@@ -10,6 +10,8 @@ import msgspec
 from argon2 import extract_parameters
 from argon2.exceptions import InvalidHash
 
+PATH = re.compile(r"/[^\x00-\x1f\x7f:]*")
+"""An absolute path that has a place in a line of passwd(5)."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -32,6 +34,8 @@ class FileUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     phone: str | None = None
     uid_number: int | None = None
     gid_number: int | None = None
+    home_directory: str | None = None
+    login_shell: str | None = None
     groups: tuple[str, ...] = ()
     enabled: bool = True
 
@@ -128,3 +132,6 @@ def _check(user: FileUser) -> None:
             raise ValueError(f"user {user.username!r}: password is no Argon2id hash; set one with `greatseal users passwd`")
     if user.email is not None and user.email.count("@") != 1:
         raise ValueError(f"user {user.username!r}: email: expected one '@'")
+    for key, path in (("home_directory", user.home_directory), ("login_shell", user.login_shell)):
+        if path is not None and PATH.fullmatch(path) is None:
+            raise ValueError(f"user {user.username!r}: {key}: {path!r}: expected an absolute path without ':' and control characters")
