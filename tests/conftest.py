@@ -2,10 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rig.slapd import Slapd
 
 
 @pytest.fixture
@@ -20,3 +24,29 @@ def program() -> Callable[[str, str], Path]:
         return Path(found)
 
     return find
+
+
+MakeSlapd = Callable[..., AbstractContextManager[Slapd]]
+
+
+@pytest.fixture(scope="session")
+def make_slapd() -> MakeSlapd:
+    """``make_slapd(**more)``: a directory in a folder of its own, running until the block ends. Without slapd the test is skipped."""
+
+    @contextmanager
+    def make(**more: Any) -> Iterator[Slapd]:
+        if missing := Slapd.missing():
+            report = pytest.fail if os.environ.get("CI") else pytest.skip
+            report(f"slapd cannot run: apt install {missing}")
+        # A short path: a Unix socket's has 107 bytes at most.
+        with tempfile.TemporaryDirectory(prefix="gs-ldap-", dir="/tmp") as folder, Slapd(Path(folder), **more).running() as slapd:
+            yield slapd
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def slapd(make_slapd: MakeSlapd) -> Iterator[Slapd]:
+    """A directory with the entries of seed.ldif, shared: who changes an entry puts it back."""
+    with make_slapd() as running:
+        yield running

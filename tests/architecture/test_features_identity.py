@@ -19,7 +19,7 @@ from architecture.typing import (
 from greatseal.api.authorization import Answer, Ask
 from greatseal.api.clients import Client
 from greatseal.api.declarations import Secret
-from greatseal.api.directory import DirectoryUnavailable, User
+from greatseal.api.directory import User
 from greatseal.api.http import Parameters
 from greatseal.api.identity import (
     Authenticated,
@@ -177,16 +177,6 @@ class TestFederation(ClientResolverContract):
 
     def resolver(self) -> Any:
         return identities.Federation()
-
-
-async def test_ipa() -> None:
-    directory = identities.IpaDirectory(host(), "EXAMPLE")
-    with pytest.raises(DirectoryUnavailable):
-        await directory.user("ann")
-
-    directory.search = lambda query: [{"uid": "ann"}] if query == "(uid=ann)" else []  # type: ignore[method-assign]
-    assert await directory.user("ann") == User(username="ann", realm="EXAMPLE", source="ipa")
-    assert await directory.user("bob") is None
 
 
 async def test_identity_api() -> None:

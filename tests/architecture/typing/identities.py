@@ -1,16 +1,16 @@
-"""Directories of both tiers, a claims provider, a policy over grants, a resolver of clients that are no row, selectors.
+"""A directory, a claims provider, a policy over grants, a resolver of clients that are no row, selectors.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 from greatseal.api.clients import Client, ClientResolver
-from greatseal.api.directory import Directories, Directory, DirectoryUnavailable, Group, Tier, User
+from greatseal.api.directory import Directories, Directory, Group, Tier, User
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.api.workload import Selector, Workload
 from greatseal.host import Host
@@ -42,36 +42,6 @@ class UsersFile(Directory, ClaimsProvider):
         user = await self.user(subject.removesuffix(f"@{self._realm}"))
         known = {} if user is None else {"name": user.display_name, "email": user.email}
         return {claim: value for claim, value in known.items() if claim in wanted and value is not None}
-
-
-class IpaDirectory(Directory):
-    """DIRECTORY: over the network; an outage is raised, never an empty answer."""
-
-    name = "ipa"
-    tier = Tier.DIRECTORY
-
-    def __init__(self, host: Host, realm: str) -> None:
-        self.host = host
-        self._realm = realm
-
-    @property
-    def realm(self) -> str:
-        return self._realm
-
-    async def user(self, username: str) -> User | None:
-        rows = await self.host.blocking.run("ldap", self.search, f"(uid={username})")
-        return User(username=rows[0]["uid"], realm=self._realm, source=self.name) if rows else None
-
-    async def group(self, name: str) -> Group | None:
-        rows = await self.host.blocking.run("ldap", self.search, f"(cn={name})")
-        return Group(name=name, realm=self._realm, source=self.name) if rows else None
-
-    async def hostgroups_of(self, hostname: str) -> frozenset[str] | None:
-        rows = await self.host.blocking.run("ldap", self.search, f"(fqdn={hostname})")
-        return frozenset(row["memberOf"] for row in rows) if rows else None
-
-    def search(self, query: str) -> Sequence[Mapping[str, str]]:
-        raise DirectoryUnavailable("the directory cannot be reached", cause=query)
 
 
 class Federation(ClientResolver):

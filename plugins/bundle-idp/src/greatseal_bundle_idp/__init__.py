@@ -9,6 +9,7 @@ all_features = (
     "device-flow",
     "fapi",
     "hbac",
+    "ipa",
     "jar",
     "jwt-bearer",
     "rar",
