@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ settings.register_profile(
     max_examples=10_000 if os.environ.get("GREATSEAL_ALL_FAULTS") else 100,
 )
 settings.load_profile("greatseal")
+
+# Its library is built where krb5-config and cc are: the Makefile says so where it is not.
+collect_ignore_glob = [] if os.environ.get("CI") or find_spec("gssapi") else ["plugins/gssapi/*"]
 
 
 @pytest.hookimpl(optionalhook=True)

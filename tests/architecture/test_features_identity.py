@@ -23,7 +23,6 @@ from greatseal.api.directory import User
 from greatseal.api.http import Parameters
 from greatseal.api.identity import (
     Authenticated,
-    Continue,
     Denied,
     LoggedIn,
     LoginOption,
@@ -83,23 +82,6 @@ async def test_passkey() -> None:
 
     assert msgspec.json.decode(reply.body)["sub"] == "ann@EXAMPLE"
     assert "Set-Cookie" in dict(reply.headers)
-
-
-async def test_gssapi() -> None:
-    def step(context: object, token: str) -> logins.Leg:
-        if token == "bad":
-            raise ValueError("defective token")
-        return logins.Leg("more", None, "half open") if context is None else logins.Leg("done", "ann@EXAMPLE", None)
-
-    (make,) = logins.acceptor(host(), step).values()
-    acceptor: Any = make()
-    assert isinstance(acceptor, logins.GssAcceptor)
-    call = FakeCall(headers=[("Authorization", "Negotiate first")])
-
-    assert isinstance(await acceptor.accept(call), Continue)
-    assert (await acceptor.accept(call)).principal == "ann@EXAMPLE"
-    with pytest.raises(logins.NegotiateRefused):
-        await acceptor.accept(FakeCall(headers=[("Authorization", "Negotiate bad")]))
 
 
 async def test_spnego() -> None:

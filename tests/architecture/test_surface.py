@@ -184,7 +184,8 @@ def declared(kernel: Kernel) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def test_the_list_of_keys_and_the_settings_agree_both_ways(kernel: Kernel):
-    listed = {(section, key): owner for section, keys in known().built.items() for key, owner in keys.items()}
+    absent = {"gssapi"} - kernel.plugins.keys()  # where its library cannot be built
+    listed = {(section, key): owner for section, keys in known().built.items() for key, owner in keys.items() if owner not in absent}
     found = declared(kernel)
 
     assert listed.keys() == found.keys()

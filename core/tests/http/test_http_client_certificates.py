@@ -4,6 +4,7 @@ import asyncio
 import base64
 import ssl
 import textwrap
+import time
 
 import pytest
 import trustme
@@ -19,6 +20,10 @@ NOBODY = "nobody"
 async def show(call):
     certificate = call.connection.certificate
     return Reply.text(NOBODY if certificate is None else certificate.hex())
+
+
+async def shown(call):
+    return Reply.text((call.connection.server_certificate or b"").hex())
 
 
 ROUTES = [Route("GET", "/a", show)]
@@ -178,3 +183,19 @@ async def test_a_plugin_says_whom_the_service_trusts_and_changes_it(start_servic
     await service.host(feature).db.write(lambda tx: tx.changed("client_trust", ""))
 
     assert await seen(port, client_of(authority, own)) == der(own.cert_chain_pems[0]).hex()
+
+
+async def test_a_connection_tells_which_certificate_the_listener_showed_on_it(serve, files, authority, tmp_path):
+    routes, first = [Route("GET", "/a", shown)], ssl.PEM_cert_to_DER_cert(files[0].read_text())
+    tls = Tls(*files)
+    served, plain = await serve(routes, tls=tls), await serve(routes)
+
+    assert await seen(served.port, client_of(authority)) == first.hex()
+    assert await seen(plain.port, None) == ""
+
+    renewed = authority.issue_cert("localhost")
+    renewed.private_key_pem.write_to_path(files[1])
+    renewed.cert_chain_pems[0].write_to_path(files[0])
+    tls.read_again(time.time_ns() // 1000)
+
+    assert await seen(served.port, client_of(authority)) == der(renewed.cert_chain_pems[0]).hex() != first.hex()

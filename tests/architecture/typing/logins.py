@@ -4,7 +4,7 @@ Examples of the contract, checked by mypy: no plugin has this code.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -31,9 +31,9 @@ from greatseal.api.identity import (
     PasswordExpired,
     Upstream,
 )
-from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiator, Ready
+from greatseal.api.kerberos import Absent, Negotiator, Ready
 from greatseal.api.problems import BadRequest, Unavailable
-from greatseal.api.services import LOGIN, NEGOTIATE, ServiceKey
+from greatseal.api.services import LOGIN
 from greatseal.host import Host
 
 AMR = {"hardened": ("pwd",), "otp": ("pwd", "otp", "mfa"), "pkinit": ("sc",)}
@@ -196,44 +196,3 @@ def page(completed: Completed) -> Reply:
             return Reply(status=303, headers=(("Location", "/login/change-password"),))
         case _:
             assert_never(completed)
-
-
-# ---- The acceptor behind it
-
-
-class Leg(NamedTuple):
-    """One call of the library: the token to send back, the principal when that was the last, and the context until then."""
-
-    token: str
-    principal: str | None
-    context: object
-
-
-class GssAcceptor:
-    """NEGOTIATE: the half-open context lives on the connection, and a thread does the work."""
-
-    state = Ready()
-
-    def __init__(self, host: Host, step: Callable[[object, str], Leg]) -> None:
-        self.host = host
-        self.step = step
-
-    async def accept(self, call: Call) -> Accepted | Continue | Absent:
-        scheme, _, token = call.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "negotiate":
-            return Absent()
-        try:
-            leg = await self.host.blocking.run("gssapi", self.step, call.connection.state.pop("gssapi", None), token)
-        except ValueError as error:
-            raise NegotiateRefused("the token does not authenticate", cause=str(error)) from None
-        headers = (("WWW-Authenticate", f"Negotiate {leg.token}"),)
-        if leg.principal is not None:
-            return Accepted(principal=leg.principal, indicators=(), headers=headers)
-        call.connection.state["gssapi"] = leg.context
-        return Continue(headers=headers)
-
-
-def acceptor(host: Host, step: Callable[[object, str], Leg]) -> Mapping[ServiceKey[Any], Callable[[], object]]:
-    """What the hook ``services`` returns."""
-    made: Negotiator = GssAcceptor(host, step)
-    return {NEGOTIATE: lambda: made}

@@ -207,6 +207,8 @@ class Connection(Protocol):
 
     state: dict[str, Any]
     trusted_proxy: bool
+    server_certificate: bytes | None
+    """The DER of the certificate that the listener showed on this connection, None without TLS: what clients bind tokens to (RFC 5929)."""
     certificate: bytes | None
     """The DER of the certificate that the client proved to hold, None where it has none.
 

@@ -12,7 +12,7 @@ from greatseal.api.http import Caller, Connection, Parameters, Route
 from greatseal.api.nodes import Forwarded
 from greatseal.api.problems import BadRequest
 from greatseal.http.body import read_body
-from greatseal.http.connection import ConnectionState, certificate_of, forwarded_certificate
+from greatseal.http.connection import ConnectionState, certificate_of, forwarded_certificate, server_certificate_of
 from greatseal.jose.strict import decode_json
 
 T = TypeVar("T")
@@ -129,8 +129,10 @@ class HttpCall(_Routed):
             state: ConnectionState | None = getattr(protocol, "connection", None)
             told = self._proxied and self._surroundings.believes_client_cert
             if state is None:
-                certificate = None if told else certificate_of(self._request.transport)
-                state = ConnectionState(trusted_proxy=self._proxied, certificate=certificate)
+                transport = self._request.transport
+                certificate = None if told else certificate_of(transport)
+                shown = server_certificate_of(transport)
+                state = ConnectionState(trusted_proxy=self._proxied, certificate=certificate, server_certificate=shown)
                 if hasattr(protocol, "connection"):
                     protocol.connection = state
             if told:

@@ -29,10 +29,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class ConnectionState:
     """A place for half-open authentication, keyed by its owner (:class:`greatseal.api.http.Connection`)."""
 
-    __slots__ = ("certificate", "state", "trusted_proxy")
+    __slots__ = ("certificate", "server_certificate", "state", "trusted_proxy")
 
-    def __init__(self, *, trusted_proxy: bool, certificate: bytes | None = None) -> None:
+    def __init__(self, *, trusted_proxy: bool, certificate: bytes | None = None, server_certificate: bytes | None = None) -> None:
         self.certificate = certificate
+        self.server_certificate = server_certificate
         self.state: dict[str, Any] = {}
         self.trusted_proxy = trusted_proxy
 
@@ -104,6 +105,12 @@ def certificate_of(transport: asyncio.BaseTransport | None) -> bytes | None:
     """The DER that the client of a TLS connection showed, and that was found to be good."""
     connection = None if transport is None else transport.get_extra_info("ssl_object")
     return connection.getpeercert(binary_form=True) if connection else None
+
+
+def server_certificate_of(transport: asyncio.BaseTransport | None) -> bytes | None:
+    """The DER that this side of a TLS connection showed."""
+    connection = None if transport is None else transport.get_extra_info("ssl_object")
+    return getattr(connection.context, "certificate", None) if connection else None
 
 
 def forwarded_certificate(headers: "CIMultiDictProxy[str]") -> bytes | None:

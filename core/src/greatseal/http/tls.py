@@ -21,7 +21,8 @@ class Tls:
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self._files = (cert_file, key_file)
         self._roots: Callable[[], Sequence[bytes]] | None = None
-        self.context = self._current = tls_context(cert_file, key_file)
+        self.context = tls_context(cert_file, key_file)
+        self._current: ssl.SSLContext = self.context
         self.context.sni_callback = self._choose
 
     def ask_clients(self, roots: Callable[[], Sequence[bytes]]) -> None:
@@ -70,11 +71,17 @@ def client_roots(file: Path) -> list[bytes]:
         raise ListenProblem(f"client_ca_file: {file}: expected one certificate or more in PEM") from None
 
 
-def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
+class ServerContext(ssl.SSLContext):
+    """One that knows which certificate it shows: the DER."""
+
+    certificate: bytes
+
+
+def tls_context(cert_file: Path, key_file: Path) -> ServerContext:
     """TLS 1.2 or newer with a PEM chain and its key, which is accepted and nobody else's to read. Raises ListenProblem with all faults."""
     if problems := [problem for problem in (_unreadable(cert_file), _unreadable(key_file), _too_open(key_file)) if problem]:
         raise ListenProblem(*problems)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(TLS_1_2)
     context.set_alpn_protocols(["http/1.1"])
@@ -84,7 +91,7 @@ def tls_context(cert_file: Path, key_file: Path) -> ssl.SSLContext:
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or "no PEM, or encrypted"
         raise ListenProblem(f"{cert_file} and {key_file} are no certificate chain with its unencrypted key: {reason}") from None
-    _check_key(cert_file)
+    context.certificate = _checked(cert_file)
     return context
 
 
@@ -93,15 +100,19 @@ def _ask(context: ssl.SSLContext) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate of a client may be its own root
 
 
-def _check_key(cert_file: Path) -> None:
+def _checked(cert_file: Path) -> bytes:
+    """The DER of the certificate, whose key is accepted."""
     from cryptography import x509  # most listeners are behind a proxy that has the TLS
+    from cryptography.hazmat.primitives.serialization import Encoding
 
     from greatseal.jose.acceptance import accept_public_key
 
     try:
-        accept_public_key(x509.load_pem_x509_certificates(cert_file.read_bytes())[0].public_key())
+        own = x509.load_pem_x509_certificates(cert_file.read_bytes())[0]
+        accept_public_key(own.public_key())
     except ValueError as error:
         raise ListenProblem(f"{cert_file}: the key of the certificate is not accepted: {error}") from None
+    return own.public_bytes(Encoding.DER)
 
 
 def lifetime_problem(cert_file: Path, now: int) -> str | None:

@@ -22,6 +22,7 @@ class FakeConnection:
         self.state: dict[str, Any] = {}
         self.trusted_proxy = False
         self.certificate: bytes | None = None
+        self.server_certificate: bytes | None = None
 
 
 class FakeCall:

@@ -1,0 +1,215 @@
+"""Tickets of a real KDC at a running service: who is accepted, and who is not."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from rig.initiator import KERBEROS, NTLM_OID, OFFER, SPNEGO_OID, Initiator, Legs, answered, header
+
+from greatseal.der import element, explicit, octet_string, sequence
+from greatseal.testing import FakeClock
+from greatseal_gssapi import acceptor
+
+ALICE = "alice@CHANCERY.TEST"
+
+
+async def test_a_ticket_says_who_comes_and_the_client_verifies_the_answer(door, alice):
+    context = alice.context()
+    first = context.step()
+
+    answer = await door.ask(header(first))
+
+    assert (answer.status, answer.json) == (200, {"principal": ALICE, "indicators": []})
+    context.step(answered(answer.answer))
+    assert context.complete
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_a_token_of_kerberos_alone_is_accepted_too(door, alice):
+    assert (await door.ask(header(alice.context(mech=KERBEROS).step()))).json["principal"] == ALICE
+
+
+async def test_s082_the_scheme_is_compared_without_case(door, alice):
+    for scheme in ("negotiate", "NEGOTIATE"):
+        assert (await door.ask(alice.negotiate().replace("Negotiate", scheme))).status == 200
+    assert (await door.ask("Basic YTpi")).json == {"absent": True}
+    assert (await door.ask("Negotiation YTpi")).json == {"absent": True}
+    assert (await door.ask()).json == {"absent": True}
+
+
+NO_TOKENS = ["", " ", " ****", " YII", " YWJj ZGVm", " YI\xe4=", *(header(one)[9:] for one in (b"\x60", b"\x60\x03abc", bytes(700)))]
+
+
+@pytest.mark.parametrize("value", NO_TOKENS)
+async def test_s082_r70_what_is_no_token_is_refused(door, value):
+    answer = await door.ask(f"Negotiate{value}")
+
+    assert (answer.status, answer.json["error"]) == (403, "access_denied")
+    assert answer.json["error_description"] == acceptor.REFUSED
+
+
+async def test_s082_two_headers_are_refused(door, alice):
+    assert (await door.ask("Basic YTpi", alice.negotiate())).status == 403
+    assert (await door.ask(alice.negotiate(), alice.negotiate())).status == 403
+
+
+async def test_s081_ntlm_is_neither_accepted_nor_offered(door):
+    offer = explicit(0, sequence(explicit(0, sequence(NTLM_OID)), explicit(2, octet_string(OFFER))))
+
+    for token in (OFFER, element(0x60, SPNEGO_OID + offer)):
+        answer = await door.ask(header(token))
+        assert (answer.status, answer.answer) == (403, "")
+
+
+async def test_a_token_that_is_cut_short_or_changed_is_refused(door, alice):
+    token = alice.token()
+
+    for wrong in (token[:-1], token[: len(token) // 2], token[:-1] + bytes((token[-1] ^ 1,))):
+        assert (await door.ask(header(wrong))).status == 403
+
+
+async def test_s083_a_token_counts_once(door, alice):
+    value = alice.negotiate()
+
+    assert [(await door.ask(value)).status for _ in range(3)] == [200, 403, 403]
+
+
+async def test_s083_of_many_uses_of_one_token_at_a_time_one_succeeds(door, alice):
+    async with aiohttp.ClientSession() as http:
+
+        async def use(value):
+            async with http.get(door.url, headers={"Authorization": value}) as answer:
+                return answer.status
+
+        for _ in range(5):
+            value = alice.negotiate()
+            assert sorted(await asyncio.gather(*(use(value) for _ in range(8)))) == [200] + [403] * 7
+
+
+async def test_s084_a_ticket_for_another_service_of_the_keytab_is_refused(kdc, door_of, alice):
+    door = await door_of(kdc.folder / "web1.keytab")
+
+    assert (await door.ask(alice.negotiate("HTTP@web1.chancery.test"))).status == 200
+    assert (await door.ask(alice.negotiate("host@web1.chancery.test"))).status == 403
+
+
+async def test_s084_one_host_of_the_keytab_can_be_named(kdc, door_of, alice):
+    door = await door_of(kdc.folder / "http.keytab", gssapi={"service_name": "HTTP@idp.chancery.test"})
+
+    assert (await door.ask(alice.negotiate("HTTP@idp.chancery.test"))).status == 200
+    assert (await door.ask(alice.negotiate("HTTP@localhost"))).status == 403
+
+
+async def test_a_service_comes_with_its_own_name(kdc, door):
+    web1 = Initiator(kdc, "host/web1.chancery.test", keytab="web1.keytab")
+
+    assert (await door.ask(web1.negotiate())).json["principal"] == "host/web1.chancery.test@CHANCERY.TEST"
+
+
+async def test_s086_names_that_look_alike_are_others(kdc, door):
+    kdc.admin("addprinc -pw x Alice\naddprinc -pw x al\\@ice\n")
+
+    assert (await door.ask(Initiator(kdc, "Alice", password="x").negotiate())).json["principal"] == "Alice@CHANCERY.TEST"
+    assert (await door.ask(Initiator(kdc, "al\\@ice", password="x").negotiate())).json["principal"] == "al\\@ice@CHANCERY.TEST"
+
+
+@pytest.mark.parametrize("size", [9_000, 40_000])
+async def test_a_long_token_is_read(door, size):
+    assert (await door.ask(header(b"\x60" + bytes(size)))).status == 403
+
+
+async def test_r72_a_token_above_the_limit_is_too_large(kdc, door_of, alice):
+    door = await door_of(kdc.folder / "http.keytab", gssapi={"max_token_bytes": 1024})
+
+    assert (await door.ask(header(bytes(1025)))).status == 413
+    assert (await door.ask(alice.negotiate())).status == 200
+
+
+async def test_s082_a_megabyte_ends_at_the_limit_of_heads(door):
+    assert (await door.ask(header(bytes(1_000_000)))).status == 431
+
+
+# ---- Several legs
+
+
+async def test_an_exchange_of_three_legs_ends_on_its_connection(door, alice):
+    legs = Legs(alice.context(mech=KERBEROS))
+
+    first = await door.ask(header(legs.first()))
+    second = await door.ask(header(legs.second()))
+    third = await door.ask(header(legs.third(answered(second.answer))))
+
+    assert (first.status, second.status) == (401, 401)
+    assert (third.status, third.json["principal"]) == (200, ALICE)
+
+
+async def test_nobody_is_known_before_the_last_leg(door, alice):
+    legs = Legs(alice.context(mech=KERBEROS))
+    await door.ask(header(legs.first()))
+
+    second = await door.ask(header(legs.second()))
+
+    assert (second.status, second.json) == (401, {})
+    assert (await door.ask()).json == {"absent": True}
+
+
+async def test_a_wrong_last_leg_is_refused(door, alice):
+    legs = Legs(alice.context(mech=KERBEROS))
+    await door.ask(header(legs.first()))
+    answer = await door.ask(header(legs.second()))
+    last = legs.third(answered(answer.answer))
+
+    assert (await door.ask(header(last[:-1] + bytes((last[-1] ^ 1,))))).status == 403
+    assert (await door.ask(header(last))).status == 403
+
+
+async def test_another_connection_has_no_part_in_an_exchange(door, alice):
+    legs = Legs(alice.context(mech=KERBEROS))
+    await door.ask(header(legs.first()))
+
+    async with aiohttp.ClientSession() as http, http.get(door.url, headers={"Authorization": header(legs.second())}) as answer:
+        assert answer.status == 403
+
+
+async def test_a_leg_that_takes_a_minute_comes_too_late(kdc, door_of, alice):
+    clock = FakeClock()
+    door = await door_of(kdc.folder / "http.keytab", clock=clock)
+    legs = Legs(alice.context(mech=KERBEROS))
+    await door.ask(header(legs.first()))
+
+    clock.advance(acceptor.HALF_OPEN_SECONDS + 1)
+
+    assert (await door.ask(header(legs.second()))).status == 403
+
+
+async def test_a_client_that_begins_again_is_accepted(door, alice):
+    await door.ask(header(Legs(alice.context(mech=KERBEROS)).first()))
+
+    assert (await door.ask(alice.negotiate())).status == 200
+
+
+async def test_s085_r63_behind_a_trusted_proxy_no_exchange_waits(kdc, door_of, alice):
+    door = await door_of(kdc.folder / "http.keytab", server={"trusted_proxies": ["127.0.0.1/32"]})
+    forwarded, legs = [("X-Forwarded-For", "192.0.2.7")], Legs(alice.context(mech=KERBEROS))
+
+    first = await door.ask(header(legs.first()), more=forwarded)
+    second = await door.ask(header(legs.second()), more=forwarded)
+
+    assert (first.status, first.answer) == (401, "Negotiate")
+    assert second.status == 403
+    assert (await door.ask(alice.negotiate(), more=[("X-Forwarded-For", "192.0.2.8")])).json["principal"] == ALICE
+
+
+async def test_half_open_exchanges_are_bounded(kdc, door_of, alice, monkeypatch):
+    monkeypatch.setattr(acceptor, "MOST_HALF_OPEN", 2)
+    clock = FakeClock()
+    door = await door_of(kdc.folder / "http.keytab", clock=clock)
+    first = {"Authorization": header(Legs(alice.context(mech=KERBEROS)).first())}
+
+    async with aiohttp.ClientSession() as one, aiohttp.ClientSession() as two:
+        for session in (one, two):
+            async with session.get(door.url, headers=first) as answer:
+                assert answer.status == 401
+        assert (await door.ask(first["Authorization"])).status == 503
+        clock.advance(acceptor.HALF_OPEN_SECONDS + 1)
+        assert (await door.ask(first["Authorization"])).status == 401

@@ -1,0 +1,30 @@
+"""A running realm for tests, by whose configuration this process asks and accepts."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from rig.kdc import Kdc
+
+OURS = ("KRB5_CONFIG", "KRB5_KDC_PROFILE", "KRB5RCACHEDIR")
+
+
+def need_kerberos(*, library: bool = True) -> None:
+    """Skip the test where a program or, with ``library``, the GSSAPI of Python is missing; under ``CI`` it fails."""
+    missing = Kdc.missing() or ("libkrb5-dev gcc" if library and find_spec("gssapi") is None else "")
+    if missing:
+        report = pytest.fail if os.environ.get("CI") else pytest.skip
+        report(f"Kerberos is not installed: apt install {missing}")
+
+
+@contextmanager
+def realm_in(folder: Path, **settings: str) -> Iterator[Kdc]:
+    """A KDC; libkrb5 reads its configuration anew for each exchange, so this process is of the realm as long as it runs."""
+    kdc = Kdc(folder, **settings)
+    with pytest.MonkeyPatch.context() as patch, kdc.running():
+        for name in OURS:
+            patch.setenv(name, kdc.environ[name])
+        yield kdc
