@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from greatseal.principals import Pattern, Principal, parse
+from greatseal.principals import Pattern, Principal, parse, principal_of
 
 PARTS = {
     "a@R": (("a",), "R"),
@@ -109,3 +109,9 @@ def test_idp_044_idp_046_what_is_no_pattern_is_refused_with_the_reason(text: str
 def test_a_pattern_knows_how_much_it_says() -> None:
     assert Pattern("host/*.chancery.test@R").literal > Pattern("host/*@R").literal
     assert [Pattern(text).any_realm for text in ("*@*", "*@R*", "a*@R")] == [True, True, False]
+
+
+def test_what_is_no_principal_is_none() -> None:
+    assert principal_of("host/a@R") == parse("host/a@R")
+    for text in ("alice", "host/@R", "a\n@R"):
+        assert principal_of(text) is None

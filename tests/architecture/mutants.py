@@ -56,6 +56,7 @@ SCOPE = (
     "plugins/caa/src/**/*.py",
     "plugins/dns-*/src/**/*.py",
     "plugins/ciba/src/**/*.py",
+    "plugins/client-auth-kerberos/src/**/*.py",
     "plugins/client-auth-mtls/src/**/*.py",
     "plugins/device-flow/src/**/*.py",
     "plugins/dpop/src/**/*.py",

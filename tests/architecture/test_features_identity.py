@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from architecture.stand_ins import END, host
 from architecture.typing import (
-    client_methods,
     endpoints,
     extensions,
     identities,
@@ -32,7 +31,7 @@ from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
 from greatseal.api.tokens import AccessToken, BearerCaller
 from greatseal.testing.calls import FakeCall
-from greatseal.testing.clients import ClientAuthMethodContract, ClientResolverContract
+from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
@@ -93,18 +92,6 @@ async def test_spnego() -> None:
     leg: Any = await logins.negotiate_at_authorize(login, FakeCall(headers=[("Authorization", "Negotiate bob@EXAMPLE")]))
     assert leg.status == 401
     assert await logins.negotiate_at_authorize(login, FakeCall()) is None
-
-
-class TestKerberosClientAuth(ClientAuthMethodContract):
-    def method(self) -> Any:
-        return client_methods.KerberosClientAuth(FakeNegotiator("host/a@EXAMPLE", "host/b@EXAMPLE"))
-
-    def client(self) -> Client:
-        return Client(client_id="c1", token_endpoint_auth_method="kerberos_client_auth", kerberos_principal="host/a@EXAMPLE")
-
-    def send(self, call: FakeCall, form: dict[str, str], *, right: bool) -> None:
-        form["client_id"] = "c1"
-        call.headers["Authorization"] = f"Negotiate host/{'a' if right else 'b'}@EXAMPLE"
 
 
 class TestRichAuthorization(ExtensionContract):

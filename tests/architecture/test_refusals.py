@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = (
-    "ciba", "client-auth-jwt", "client-auth-mtls", "device-flow", "dpop", "fapi", "idp", "jar", "jwt-bearer", "rar", "registration",
-    "resource-indicators", "token-exchange",
+    "ciba", "client-auth-jwt", "client-auth-kerberos", "client-auth-mtls", "device-flow", "dpop", "fapi", "idp", "jar", "jwt-bearer", "rar",
+    "registration", "resource-indicators", "token-exchange",
 )  # fmt: skip
 REFUSALS = re.compile(
     r"Invalid\w+|BadRequest|BadProof|NeedsNonce|AccessDenied|Unauthorized\w+|Unapproved\w+|Unsupported\w+|InsufficientScope"
@@ -44,6 +44,9 @@ HOUSE = {
     "{name}: no enabled plugin provides this": "the operator decides what is enabled",
     "{min(client.more.keys() - self._more)}: no enabled plugin provides this": "the operator decides what is enabled",
     "nothing of what was asked for may be granted": "the access rules of an administrator",
+    "no rule lets this client in": "the access rules of an administrator",
+    "more than one client is registered for this principal": "what finds a client without client_id is decided here",
+    "kerberos_principal": "members of this service",
     "no rule lets anybody act at another service": "the access rules of an administrator",
     "the account may not sign in": "the state of the account, which no specification knows of",
     "the client may not have offline_access any more": "an administrator took it away",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["LONGEST", "Pattern", "Principal", "parse"]
+__all__ = ["LONGEST", "Pattern", "Principal", "parse", "principal_of"]
 
 LONGEST = 1024
 MOST_WILDCARDS = 3
@@ -47,6 +47,14 @@ def parse(text: str) -> Principal:
     if not found.realm:
         raise ValueError("has an empty realm")
     return found
+
+
+def principal_of(text: str) -> Principal | None:
+    """The same for whoever only asks: None for what is no principal."""
+    try:
+        return parse(text)
+    except ValueError:
+        return None
 
 
 class Pattern:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from greatseal.api.problems import BadRequest
 from greatseal_hbac.evaluation import Content, Facts, Rule, RuleSet, useless
-from greatseal_hbac.policy import host_of
 from greatseal_hbac.rules import AXES, checked
 
 REALM = "EXAMPLE.ORG"
@@ -117,10 +116,18 @@ def test_r58_a_principal_is_listed_as_user_or_stands_for_its_host() -> None:
     assert not allowed(person, {**shop, "host_category": "all"}), "who has no host is no host"
 
 
-def test_only_the_principal_of_a_service_has_a_host() -> None:
-    assert host_of("HTTP/Web.example.org@EXAMPLE.ORG") == "web.example.org"
-    assert host_of("ann@EXAMPLE.ORG") is None
-    assert host_of("ann") is None
+def test_a_user_of_a_rule_may_be_a_pattern_of_principals_for_programs_alone() -> None:
+    web = {"users": ["host/web*.example.org@EXAMPLE.ORG"], "services": ["shop"]}
+    program = Facts(kind="service", subject="host/web1.example.org@EXAMPLE.ORG", service="shop")
+    assert allowed(program, web)
+    for other in ("host/db1.example.org@EXAMPLE.ORG", "HTTP/web1.example.org@EXAMPLE.ORG", "host/web1.example.org@OTHER.ORG"):
+        assert not allowed(Facts(kind="service", subject=other, service="shop"), web)
+    assert not allowed(program, {**web, "users": ["*"]}), "a name without a realm is no pattern"
+    assert not allowed(PLAIN, {**EVERYBODY, "user_category": None, "users": ["*@EXAMPLE.ORG"]}), "people are named"
+    with pytest.raises(BadRequest, match="has 4 wildcards"):
+        checked({"users": ["a*b*c*d*@EXAMPLE.ORG"]})
+    old = Rule(rule_id="old", content=Content(users=("a*b*c*d*@EXAMPLE.ORG",), services=("shop",)), created_at=0, updated_at=0)
+    assert not RuleSet([old], REALM).decide(program).rules
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from greatseal.testing.ctl import AdminDesk
 
 CLIENT = {"client_id": "c1", "client_name": "A\\u001b[31mB\\u202eC", "scopes": ["a", "b"], "jwks_uri": None, "created_at": 1_800_000_000}
 FIELDS = {
-    *CLIENT, "backchannel_logout_uri", "client_secret", "consent", "default_max_age", "jwks", "logo_uri", "redirect_uris", "source",
-    "tls_client_certificate", "token_endpoint_auth_method",
+    *CLIENT, "backchannel_logout_uri", "client_secret", "consent", "default_max_age", "jwks", "kerberos_principal",
+    "kerberos_principal_pattern", "logo_uri", "redirect_uris",
+    "source", "tls_client_certificate", "token_endpoint_auth_method",
 }  # fmt: skip
 
 
@@ -83,6 +84,15 @@ async def test_a_method_with_a_secret_gets_a_random_one_that_is_shown(ctl):
     secret = ctl.seen[-1][2]["client_secret"]
     assert len(secret) == 43
     assert json.loads(result.stdout)["client_secret"] == secret
+
+
+async def test_a_principal_or_a_pattern_makes_a_kerberos_client(ctl):
+    await ctl.login()
+
+    for text, member in (("host/a@R", "kerberos_principal"), ("host/*@R", "kerberos_principal_pattern")):
+        result = await ctl.run("clients", "create", "--principal", text)
+        assert result.exit_code == 0, result.output
+        assert ctl.seen[-1][2] == {member: text, "token_endpoint_auth_method": "kerberos_client_auth"}
 
 
 async def test_an_update_sends_what_was_named_and_nothing_else(ctl):

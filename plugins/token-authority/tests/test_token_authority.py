@@ -24,7 +24,7 @@ from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.negotiate import FakeNegotiator
 from greatseal.testing.tokens import FakeTokens
-from greatseal_token_authority.constraints import constraints, host_of, names_of
+from greatseal_token_authority.constraints import constraints, names_of
 from greatseal_token_authority.plugin import Plugin
 from greatseal_token_authority.routes import TokenEndpoint
 
@@ -223,19 +223,14 @@ async def test_r93_a_directory_that_is_down_gives_no_token_without_names():
     assert (await world.ask(PERSON)).status == 200  # a person has no names, so nobody is asked
 
 
-@pytest.mark.parametrize(
-    ("principal", "host"),
-    [
-        ("alice@EXAMPLE.TEST", None),
-        ("alice", None),
-        ("host/Web1.example.test@EXAMPLE.TEST", "web1.example.test"),
-        ("HTTP/web1.example.test/extra@EXAMPLE.TEST", "web1.example.test"),
-        ("host/web1.example.test", "web1.example.test"),
-        ("alice@REALM/WITH.SLASH", None),
-    ],
-)
-def test_the_host_of_a_principal(principal, host):
-    assert host_of(principal) == host
+async def test_a_ticket_of_no_principal_gives_nothing():
+    world = World()
+    world.negotiator.principals |= {"host/@CHANCERY.TEST", "alice"}
+
+    for principal in ("host/@CHANCERY.TEST", "alice"):
+        with pytest.raises(NegotiateRefused):
+            await world.ask(principal)
+    assert not world.events
 
 
 def test_r69_names_are_lower_case_once_and_sorted():

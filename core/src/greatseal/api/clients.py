@@ -96,13 +96,15 @@ class ClientMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The client that was asked about is proven. ``subject`` is the ``sub`` of tokens that it gets for itself: its id, or a principal.
 
     ``proven`` are keys that the method verified itself, by the member of ``cnf`` that names each (RFC 7800); they bind nothing unless a
-    :class:`greatseal.api.tokens.TokenBinding` takes them up. ``headers`` go out with the reply. ``events`` is called with the granted
-    scopes when tokens are issued; its events are committed before anything is signed.
+    :class:`greatseal.api.tokens.TokenBinding` takes them up. ``headers`` go out with the reply; those that must go out with a refusal
+    too are said to the call (:meth:`greatseal.api.http.Call.also`). ``principal`` is whom a Kerberos ticket proved: policy is asked about
+    it. ``events`` is called with the granted scopes when tokens are issued; its events are committed before anything is signed.
     """
 
     subject: str
     proven: Mapping[str, str] = {}
     headers: Headers = ()
+    principal: str | None = None
     events: Callable[[Sequence[str]], Sequence[AuditEvent]] | None = None
 
 
@@ -204,6 +206,12 @@ class Clients(Protocol):
     async def get(self, client_id: str) -> Client | None:
         """The client of that id."""
 
+    async def of_principal(self, principal: str) -> Sequence[Client]:
+        """The registered clients of a Kerberos principal: those with exactly this ``kerberos_principal``, else those whose pattern it fits.
+
+        Two at most, for whoever asks wants the only one. Clients of a :class:`ClientResolver` are known by their id alone.
+        """
+
     def secret(self, client: Client) -> Secret:
         """The secret of a client whose method has ``secret_form`` ``sealed``. Raises InvalidClient when it has none of that form."""
 
@@ -216,6 +224,8 @@ class ClientAuthMethod(ABC, Generic[C]):
     """Whether /register accepts it."""
     ambient: ClassVar[bool] = False
     """Whether its credentials are there without being sent for this purpose: a certificate of the connection, or a client_id alone."""
+    challenge: ClassVar[str | None] = None
+    """What WWW-Authenticate has for a client that used the method and is refused, where the refusal says nothing else; None is Basic."""
     fields: ClassVar[frozenset[str]] = frozenset()
     """The client fields that only some methods have, of those that this one has: the others must be unset."""
     secret_form: ClassVar[Literal["digest", "sealed"] | None] = None

@@ -276,6 +276,9 @@ class Call(Protocol):
     async def body(self, kind: type[T]) -> T:
         """The body as strict JSON decoded into ``kind``; BadRequest names the member that does not fit."""
 
+    def also(self, *headers: tuple[str, str]) -> None:
+        """Have these header fields go out with whatever reply follows, a refusal too: a mutual Negotiate token (RFC 4559 s5)."""
+
     def replace_body(self, content: bytes) -> None:
         """For schemes that carry the body inside an envelope: :meth:`body` reads ``content`` from now on."""
 

@@ -146,6 +146,8 @@ class GrantCheck(ABC):
     name: ClassVar[str]
     decides_targets: ClassVar[bool] = False
     """Whether it decides about ``target_service``. Where no check does, every target is refused."""
+    decides_programs: ClassVar[bool] = False
+    """Whether it decides about clients with a ``kerberos_hbac_service``. Where no check does, every one of them is refused."""
 
     def concerns(self, question: GrantQuestion) -> bool:
         """Whether the check has a word about it. Cheap, for every grant is asked about."""

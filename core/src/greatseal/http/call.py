@@ -31,7 +31,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 class _Routed(ABC):
     """One request on its route, however it comes. ``target`` is path and query, without the prefix that a proxy kept."""
 
-    __slots__ = ("_authenticated", "_query", "_replaced", "_surroundings", "path", "route", "target")
+    __slots__ = ("_authenticated", "_query", "_replaced", "_surroundings", "path", "promised", "route", "target")
 
     def __init__(self, route: Route, path: Mapping[str, str], target: str, surroundings: Surroundings) -> None:
         self.route = route
@@ -41,6 +41,7 @@ class _Routed(ABC):
         self._authenticated: Caller | None = None
         self._replaced: bytes | None = None
         self._query: Parameters | None = None
+        self.promised: tuple[tuple[str, str], ...] = ()
 
     @property
     def query(self) -> Parameters:
@@ -80,6 +81,9 @@ class _Routed(ABC):
             return msgspec.convert(value, kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise BadRequest(f"the body does not fit: {readable(str(error))}") from None
+
+    def also(self, *headers: tuple[str, str]) -> None:
+        self.promised = (*self.promised, *headers)
 
     def replace_body(self, content: bytes) -> None:
         self._replaced = content

@@ -184,7 +184,7 @@ class Dispatcher:
                 reply = scheme.finish(call, reply)
             except Exception as error:  # noqa: BLE001  # as above
                 reply = self._incident(error, route.style, call.headers, outcome.number, route)
-        return reply
+        return reply.with_headers(*call.promised) if call.promised else reply
 
     async def _told(self, call: RoutedCall, outcome: "_Outcome") -> Reply | None:
         """The answer of the node that owns what the call is about, finished there; None where this one does."""

@@ -26,7 +26,10 @@ class FakeConnection:
 
 
 class FakeCall:
-    """One request as a test says it (:class:`greatseal.api.http.Call`). Its body is ``content``; a test sets the ``caller``."""
+    """One request as a test says it (:class:`greatseal.api.http.Call`). Its body is ``content``; a test sets the ``caller``.
+
+    ``promised`` are the headers that go out with whatever reply follows.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class FakeCall:
         self.remote = remote
         self.connection = FakeConnection()
         self.path: Mapping[str, str] = {}
+        self.promised: tuple[tuple[str, str], ...] = ()
         self.query = Parameters.parse(urlsplit(url).query.encode())
         self._route = route
         self._caller: Caller | None = None
@@ -83,6 +87,9 @@ class FakeCall:
 
     async def body(self, kind: type[T]) -> T:
         return msgspec.json.decode(self.content, type=kind)
+
+    def also(self, *headers: tuple[str, str]) -> None:
+        self.promised = (*self.promised, *headers)
 
     def replace_body(self, content: bytes) -> None:
         self.content = content

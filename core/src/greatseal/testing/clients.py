@@ -29,6 +29,7 @@ from greatseal.api.clients import (
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Parameters
 from greatseal.api.store import Refuse
+from greatseal.principals import Pattern
 from greatseal.testing.calls import FakeCall
 
 __all__ = ["ClientAuthMethodContract", "ClientResolverContract", "FakeClients"]
@@ -311,6 +312,12 @@ class FakeClients:
     async def get(self, client_id: str) -> Client | None:
         """As the contract says."""
         return self.clients.get(client_id)
+
+    async def of_principal(self, principal: str) -> Sequence[Client]:
+        """As the contract says."""
+        exact = [one for one in self.clients.values() if one.kerberos_principal == principal]
+        patterns = [one for one in self.clients.values() if one.kerberos_principal_pattern is not None]
+        return (exact or [one for one in patterns if Pattern(one.kerberos_principal_pattern or "").matches(principal)])[:2]
 
     def secret(self, client: Client) -> Secret:
         """The one in ``secrets``, of a client whose own is sealed."""

@@ -5,6 +5,7 @@ features = ("idp", "resolver", "users-file", "client-auth-jwt", "dpop", "resourc
 all_features = (
     *features,
     "ciba",
+    "client-auth-kerberos",
     "client-auth-mtls",
     "device-flow",
     "fapi",

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from greatseal.principals import Pattern
+
 Category = Literal["all"] | None
 Kind = Literal["grant", "exchange", "service"]
 MFA = "mfa"
@@ -102,6 +104,7 @@ class RuleSet:
         self.uses_groups = any(rule.content.user_groups for rule in rules)
         self.uses_hostgroups = any(rule.content.hostgroups for rule in rules)
         self._subjects = {rule.rule_id: frozenset(subject_of(user, realm) for user in rule.content.users) for rule in rules}
+        self._patterns = {rule.rule_id: list(_patterns(rule)) for rule in rules}
         self._by_user: dict[str, set[str]] = defaultdict(set)
         self._by_group: dict[str, set[str]] = defaultdict(set)
         self._by_client: dict[str, set[str]] = defaultdict(set)
@@ -161,6 +164,8 @@ class RuleSet:
     def _fits_user(self, rule: Rule, facts: Facts) -> bool:
         if rule.content.user_category or facts.subject in self._subjects[rule.rule_id]:
             return True
+        if facts.kind == "service" and any(pattern.matches(facts.subject) for pattern in self._patterns[rule.rule_id]):
+            return True
         return not facts.groups.isdisjoint(rule.content.user_groups)
 
     def _candidates(self, facts: Facts) -> Iterable[Rule]:
@@ -177,10 +182,28 @@ class RuleSet:
         return (self.rules[rule_id] for rule_id in found)
 
 
+def pattern_of(user: str) -> Pattern | None:
+    """What a name in a rule means that stands for many principals of programs, such as ``host/*.example.org@EXAMPLE.ORG``.
+
+    Raises ValueError for one that stands for none.
+    """
+    return Pattern(user) if "*" in user and "@" in user else None
+
+
 def subject_of(user: str, realm: str) -> str:
     """The canonical subject of a name in a rule: a short one is of the realm of this service."""
     short, at, named = user.rpartition("@")
     return f"{short}@{named.upper()}" if at else f"{user}@{realm}"
+
+
+def _patterns(rule: Rule) -> Iterator[Pattern]:
+    for user in rule.content.users:
+        try:
+            pattern = pattern_of(user)
+        except ValueError:  # from before there were patterns: it names nobody
+            continue
+        if pattern is not None:
+            yield pattern
 
 
 def useless(content: Content) -> str | None:

@@ -10,6 +10,7 @@ from greatseal.api.identity import AccessDenied
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
+from greatseal.principals import principal_of
 from greatseal_hbac.evaluation import Facts, Kind, Rule, RuleSet, subject_of
 from greatseal_hbac.rules import Rules
 
@@ -59,6 +60,7 @@ class Hbac(GrantCheck):
 
     name: ClassVar[str] = "hbac"
     decides_targets: ClassVar[bool] = True
+    decides_programs: ClassVar[bool] = True
 
     def __init__(self, host: Host, rules: Rules, *, enforce_grants: bool) -> None:
         self._host = host
@@ -110,7 +112,8 @@ class Hbac(GrantCheck):
 
     async def _of_program(self, principal: str, service: str, rules: RuleSet) -> Facts:
         """A principal may stand for its host (R58)."""
-        host = host_of(principal)
+        named = principal_of(principal)
+        host = None if named is None else named.host
         hostgroups = await self._directories.hostgroups_of(host) if host is not None and rules.uses_hostgroups else frozenset()
         groups = await self._groups(principal, rules)
         return Facts(kind="service", subject=principal, groups=groups, service=service, host=host, hostgroups=hostgroups)
@@ -165,12 +168,6 @@ def _verdict(rules: RuleSet, facts: Facts) -> Verdict:
         rules=decision.rules,
         nearest=_nearest(rules, facts, decision.rules),
     )
-
-
-def host_of(principal: str) -> str | None:
-    """The host of a service principal such as host/web.example.org@EXAMPLE.ORG."""
-    _, slash, rest = principal.rpartition("@")[0].partition("/")
-    return rest.lower() if slash else None
 
 
 def _reason(rules: RuleSet, found: Sequence[Rule]) -> str:

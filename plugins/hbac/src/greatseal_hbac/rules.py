@@ -16,7 +16,7 @@ from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_hbac import tables as t
-from greatseal_hbac.evaluation import Content, Rule, RuleSet
+from greatseal_hbac.evaluation import Content, Rule, RuleSet, pattern_of
 
 MOST_RULES = 10_000
 MOST_MEMBERS = 1000
@@ -128,6 +128,7 @@ def checked(members: Mapping[str, Any]) -> Content:
     for category, names in AXES.items():
         if said.get(category) == "all" and (listed := [name for name in names if said.get(name)]):
             raise BadRequest(f"{category}: all is already everybody in {' and '.join(listed)}; clear the one or the other")
+    _check_patterns(said.get("users", ()))
     if "networks" in said:
         said["networks"] = tuple(map(_network, said["networks"]))
     if "hosts" in said:
@@ -144,6 +145,14 @@ def _checked_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
     if not all(0 < len(value) <= LONGEST and not _CONTROL.search(value) for value in unique):
         raise BadRequest(f"{name}: 1 to {LONGEST} characters each, no control characters")
     return unique
+
+
+def _check_patterns(users: Sequence[str]) -> None:
+    try:
+        for user in users:
+            pattern_of(user)
+    except ValueError as error:
+        raise BadRequest(f"users: the pattern {error}; expected such as host/*.example.org@EXAMPLE.ORG") from None
 
 
 def _network(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.identity import AccountRefused
 from greatseal.host import Host
+from greatseal.principals import principal_of
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class DirectoriesImpl:
             # First: an account that may not be used now may be used again, what was begun with the old password never.
             require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
-        elif subject.rpartition("@")[2].upper() in self._of_realm and "/" not in subject:
+        elif subject.rpartition("@")[2].upper() in self._of_realm and not is_service(subject):
             raise AccountRefused("this account does not exist any more")
         return user
 
@@ -112,3 +113,9 @@ def require_usable(state: AccountState) -> None:
         raise AccountRefused("this account has expired")
     if state.password_expired:
         raise AccountRefused("the password of this account has expired")
+
+
+def is_service(subject: str) -> bool:
+    """Whether it is the principal of a service or host, which no directory has to know."""
+    named = principal_of(subject)
+    return named is not None and named.is_service

@@ -12,6 +12,7 @@ from greatseal.api.tokens import InvalidToken
 from greatseal.host import Host
 from greatseal.http.csrf import refuse_foreign
 from greatseal.net.addresses import source_of
+from greatseal.principals import principal_of
 
 HOUR = 3600.0
 GUESSES, GUESSES_WINDOW = 20, 300.0
@@ -63,9 +64,9 @@ class Access:
 
 
 def is_service(session: SessionView, realm: str) -> bool:
-    """Whether the session is of a service principal of this realm: a slash before the last ``@``."""
-    local, _, own = session.subject.rpartition("@")
-    return own == realm and "/" in local
+    """Whether the session is of a service principal of this realm."""
+    named = principal_of(session.subject)
+    return named is not None and named.realm == realm and named.is_service
 
 
 def bearer_of(call: Call) -> str | None:

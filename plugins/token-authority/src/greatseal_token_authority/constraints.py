@@ -16,13 +16,6 @@ def constraints(principal: str, issuer: str, dns: Sequence[str]) -> bytes:
     return der.sequence(der.explicit(_MUST_INCLUDE, must_include), der.explicit(_PERMITTED, der.sequence(*values)))
 
 
-def host_of(principal: str) -> str | None:
-    """The host name in the principal of a host or service, between its first slash and what follows; None for that of a person."""
-    local = principal.rpartition("@")[0] or principal
-    _, slash, rest = local.partition("/")
-    return rest.partition("/")[0].lower() if slash else None
-
-
 def names_of(host: str, managed: Iterable[str]) -> list[str]:
     """The names of what a principal manages, with its own host, in lower case, each once, sorted; none where it manages nothing."""
     found = {name.lower() for name in managed}

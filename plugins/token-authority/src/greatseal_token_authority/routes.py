@@ -6,14 +6,15 @@ from greatseal.api.audit import AuditEvent
 from greatseal.api.directory import Directories
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import Continue
-from greatseal.api.kerberos import Absent, Accepted, Negotiator, Ready
+from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiator, Ready
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, PayloadTooLarge, Unauthenticated, Unavailable
 from greatseal.api.tokens import Tokens
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
 from greatseal.net import excerpt
-from greatseal_token_authority.constraints import constraints, host_of, names_of
+from greatseal.principals import principal_of
+from greatseal_token_authority.constraints import constraints, names_of
 
 PATH = "/at/account/{id}/token"
 TYPE = "JWTClaimConstraints"
@@ -79,7 +80,10 @@ class TokenEndpoint:
 
     async def _token(self, principal: str, asked: AskedAtc) -> str:
         """Raises DirectoryUnavailable: a token without the names of a host is none."""
-        host, now = host_of(principal), self._host.clock.now() // SECOND
+        named, now = principal_of(principal), self._host.clock.now() // SECOND
+        if named is None:
+            raise NegotiateRefused("the token does not authenticate", cause=f"the ticket is of {principal}, which is no principal")
+        host = named.host
         names = [] if host is None else names_of(host, await self._directories.managed_by(principal))
         jti = f"{self._host.node_id}/{self._host.handles.new_id()}"
         value = b64url_encode(constraints(principal, self._host.issuer, names))

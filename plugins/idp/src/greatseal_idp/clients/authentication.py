@@ -77,7 +77,8 @@ class ClientAuthentication:
             proven = await self._try(request, method, credentials)
             if proven is not None:
                 return proven
-        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication (RFC 6749 s5.2)")
+        challenge = {"WWW-Authenticate": sent[0][0].challenge} if sent and sent[0][0].challenge else {}
+        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication (RFC 6749 s5.2)", headers=challenge)
 
     async def _try(self, request: ClientRequest, method: ClientAuthMethod[Any], credentials: Any) -> ProvenRequest | None:
         """None when the client is unknown or registered for another method."""

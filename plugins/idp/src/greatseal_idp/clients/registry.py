@@ -18,6 +18,7 @@ from greatseal.host import Host
 from greatseal_idp import tables as t
 from greatseal_idp.clients.authentication import ClientAuthentication, is_client_id
 from greatseal_idp.clients.fields import Fields
+from greatseal_idp.clients.principals import Principals
 from greatseal_idp.clients.secrets import ClientSecrets
 from greatseal_idp.clients.validation import Rules, check_scopes, derived_grant_types, open_scopes
 from greatseal_idp.extensions import Extensions
@@ -53,6 +54,7 @@ class Registry:
         self._cache = host.changes.cache(t.CLIENT.name, self._load)
         self.authenticate = ClientAuthentication(host, self).authenticate
         self.secrets = ClientSecrets(host)
+        self._principals = Principals(host)
 
     async def get(self, client_id: str) -> Client | None:
         """See :meth:`greatseal.api.clients.Clients.get`."""
@@ -65,6 +67,11 @@ class Registry:
             if (resolved := await resolver.resolve(client_id)) is not None:
                 return self._completed(resolved)
         return None
+
+    async def of_principal(self, principal: str) -> Sequence[Client]:
+        """See :meth:`greatseal.api.clients.Clients.of_principal`."""
+        found = [await self._read(client_id) for client_id in await self._principals.clients_of(principal)]
+        return [client for client in found if client is not None]
 
     def secret(self, client: Client) -> Secret:
         """See :meth:`greatseal.api.clients.Clients.secret`."""

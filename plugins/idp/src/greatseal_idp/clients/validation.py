@@ -17,6 +17,7 @@ from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal_idp.clients.fields import MANY, Fields
+from greatseal_idp.clients.principals import KERBEROS
 from greatseal_idp.clients.redirects import check_redirect_uri
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.pages.forms import origin_of
@@ -69,7 +70,10 @@ class Rules:
         if method is not None:
             return method
         offered = ", ".join(sorted(self._host.components(ClientAuthMethod)))
-        raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered} (RFC 7591 s2)")
+        cure = (
+            "; kerberos_client_auth needs the plugins client-auth-kerberos and gssapi, and [ipa] gssapi = true" if name == KERBEROS else ""
+        )
+        raise InvalidClientMetadata(f"token_endpoint_auth_method: expected one of {offered} (RFC 7591 s2){cure}")
 
     def check(self, registration: Registration) -> Client:
         """The record to store. Raises InvalidRedirectUri and InvalidClientMetadata, which names the field."""

@@ -36,6 +36,7 @@ def fields(fn: F) -> F:
         click.option("--generate-secret", is_flag=True, help="Make a random secret and show it once."),
         click.option("--jwks-uri", help="Where its keys are."),
         click.option("--certificate", type=click.Path(path_type=Path, dir_okay=False), help="Its TLS certificate, PEM."),
+        click.option("--principal", metavar="PRINCIPAL", help="Its Kerberos principal, or a pattern: host/*@EXAMPLE.ORG."),
         click.option(
             "--set", "more", multiple=True, metavar="FIELD=JSON", help="Any other field, for example --set consent='\"implicit\"'."
         ),
@@ -66,11 +67,11 @@ def create_client(admin: Admin, /, **options: Any) -> None:
     """Register a client.
 
     Without --method it is client_secret_basic, what most web applications want; with keys (--jwks-uri, or --set jwks=...) it is
-    private_key_jwt. A client_secret_ method gets a random secret, shown once, unless --secret-file is given. An application without a
-    server, in a browser or on a phone or desktop, needs --method none.
+    private_key_jwt, with --principal kerberos_client_auth. A client_secret_ method gets a random secret, shown once, unless --secret-file
+    is given. An application without a server, in a browser or on a phone or desktop, needs --method none.
     """
     body = body_of(**options)
-    body.setdefault("token_endpoint_auth_method", "private_key_jwt" if body.keys() & {"jwks_uri", "jwks"} else "client_secret_basic")
+    body.setdefault("token_endpoint_auth_method", _usual_method(body))
     if str(body["token_endpoint_auth_method"]).startswith("client_secret_"):
         body.setdefault("client_secret", secrets.token_urlsafe(32))
     admin.output.record(send(admin, "POST", "clients", body=body, **options))
@@ -148,6 +149,13 @@ def _imported(admin: Admin, one: Planned, client_id: str | None, *, apply: bool)
     }
 
 
+def _usual_method(body: dict[str, Any]) -> str:
+    """The method of a client that names none, by what it has."""
+    if body.keys() & {"jwks_uri", "jwks"}:
+        return "private_key_jwt"
+    return "kerberos_client_auth" if body.keys() & {"kerberos_principal", "kerberos_principal_pattern"} else "client_secret_basic"
+
+
 def body_of(
     *,
     more: tuple[str, ...],
@@ -155,6 +163,7 @@ def body_of(
     secret_file: str | None,
     generate_secret: bool,
     certificate: Path | None,
+    principal: str | None,
     **simple: str | tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """The body of POST or PUT: only what was given."""
@@ -165,6 +174,8 @@ def body_of(
         body["client_secret"] = secret_of(secret_file)
     if generate_secret:
         body["client_secret"] = secrets.token_urlsafe(32)
+    if principal:
+        body["kerberos_principal_pattern" if "*" in principal else "kerberos_principal"] = principal
     if certificate:
         try:
             body["tls_client_certificate"] = certificate.read_text(encoding="ascii")

@@ -5,9 +5,11 @@ from functools import cached_property
 
 import msgspec
 
+from greatseal.api.clients import Client
 from greatseal.api.identity import AccessDenied
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
+from greatseal_idp.clients.principals import KERBEROS
 from greatseal_idp.directories import DirectoriesImpl
 
 
@@ -24,6 +26,10 @@ class Policy:
             await self._directories.account(question.subject, auth_time=question.auth_time)
         if question.target_service is not None and not any(check.decides_targets for check in self._checks):
             raise AccessDenied("no rule lets anybody act at another service")
+        if question.phase == "client" and _has_service(question.client) and not any(check.decides_programs for check in self._checks):
+            raise AccessDenied(
+                "no rule lets this client in", cause="it has a kerberos_hbac_service, and no enabled plugin has rules of access"
+            )
         scopes = question.scopes
         for check in self._checks:
             if check.concerns(question):
@@ -35,3 +41,7 @@ class Policy:
     @cached_property
     def _checks(self) -> Sequence[GrantCheck]:
         return tuple(check for _, check in sorted(self._host.components(GrantCheck).items()))
+
+
+def _has_service(client: Client | None) -> bool:
+    return client is not None and client.kerberos_hbac_service is not None and client.token_endpoint_auth_method == KERBEROS

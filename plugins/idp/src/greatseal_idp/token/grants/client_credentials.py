@@ -33,8 +33,9 @@ class ClientCredentials(Grant[msgspec.Struct]):
         scopes = tuple(dict.fromkeys(name for name in names if name in client.scopes and name in known and name not in NEVER))
         if not scopes and not request.scopeless:
             raise InvalidScope("no scope is left that the client may have for itself (RFC 6749 s3.3)")
+        asker = match.principal or match.subject
         permitted = await self._tokens.permitted(
-            GrantQuestion(phase="client", subject=match.subject, client=client, scopes=frozenset(scopes), remote=request.call.remote)
+            GrantQuestion(phase="client", subject=asker, client=client, scopes=frozenset(scopes), remote=request.call.remote)
         )
         if len(permitted) < len(scopes):
             scopes = tuple(scope for scope in scopes if scope in permitted)
