@@ -85,6 +85,7 @@ SCOPE = (
     "plugins/token-exchange/src/**/*.py",
     "plugins/tkauth-01/src/**/*.py",
     "plugins/token-authority/src/**/*.py",
+    "plugins/identity-api/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from architecture.stand_ins import END, host
+from architecture.stand_ins import host
 from architecture.typing import (
     endpoints,
     extensions,
@@ -29,7 +29,6 @@ from greatseal.api.identity import (
 )
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
-from greatseal.api.tokens import AccessToken, BearerCaller
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
@@ -146,17 +145,6 @@ class TestFederation(ClientResolverContract):
 
     def resolver(self) -> Any:
         return identities.Federation()
-
-
-async def test_identity_api() -> None:
-    call = FakeCall()
-    call.path = {"id": "ann"}
-    token = AccessToken(subject="c1", client_id="c1", scopes=frozenset({"directory.read"}), expires_at=END, jti="1", claims={})
-    call.caller = BearerCaller(subject="c1", token=token)
-    ann = User(username="ann", realm="EXAMPLE", source="ipa", groups=("staff",))
-
-    reply = await endpoints.identity_groups(host({DIRECTORIES: FakeDirectories(ann)}), call)
-    assert msgspec.json.decode(reply.body) == [{"name": "staff"}]
 
 
 async def test_webui(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ all_features = (
     "device-flow",
     "fapi",
     "hbac",
+    "identity-api",
     "ipa",
     "jar",
     "jwt-bearer",
