@@ -12,7 +12,9 @@ from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from greatseal.api.components import Component
 from greatseal.api.declarations import Secret
+from greatseal.api.directory import User
 from greatseal.api.http import Call, Caller, Reply
 from greatseal.api.problems import Forbidden, Unauthenticated
 
@@ -229,6 +231,18 @@ class FactorRequired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Completed: TypeAlias = LoggedIn | FactorRequired | PasswordExpired
+
+
+class FactorPolicy(Component):
+    """Wants more of some people than what they proved, such as the code of a token that they have."""
+
+    @abstractmethod
+    async def missing(self, authenticated: Authenticated, user: User | None) -> Sequence[str]:
+        """By what the person can prove what is missing, as in :class:`FactorRequired`; nothing when it is enough.
+
+        ``user`` is the person as their directory knows them, None where no directory serves the realm. Asked at every sign-in, before the
+        session is made. What it raises refuses the sign-in.
+        """
 
 
 class ExpiredTicket(msgspec.Struct, frozen=True, kw_only=True):

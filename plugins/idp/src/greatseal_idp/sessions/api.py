@@ -10,6 +10,7 @@ from greatseal.api.identity import (
     Authenticated,
     Authenticator,
     Continue,
+    Credential,
     Denied,
     FactorRequired,
     LoggedIn,
@@ -29,7 +30,7 @@ from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.rbac import Roles
-from greatseal_idp.sessions.login import WRONG, LoginImpl, bounded
+from greatseal_idp.sessions.login import WRONG, WRONG_WITH_CODE, LoginImpl, bounded
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
 from greatseal_idp.settings import WebUi
@@ -45,6 +46,12 @@ class Credentials(msgspec.Struct, frozen=True):
     username: str
     password: str
     return_to: str | None = None
+
+
+class CodeCredentials(Credentials, frozen=True, kw_only=True):
+    """The body of a sign-in with a one-time code."""
+
+    otp_code: str
 
 
 class PasswordHasExpired(Forbidden):
@@ -71,8 +78,10 @@ class SessionApi:
         self._realm = host.realm
 
     def routes(self) -> list[Route]:
+        by_code = Route("POST", "/api/auth/otp", self.login_with_code, summary="Sign in with name, password and one-time code.")
         return [
             Route("POST", "/api/auth/login", self.login, summary="Sign in with name and password; sets the session cookie."),
+            *((by_code,) if PasswordAndCode in self._credentials() else ()),
             Route("POST", "/api/auth/logout", self.logout, auth=Session(), summary="End the session and tell its clients."),
             Route("GET", "/api/auth/me", self.me, auth=Session(), summary="Who is signed in, and what they may do."),
             Route("GET", "/api/auth/profile", self.profile, auth=Session(), summary="The person as their directory knows them."),
@@ -84,22 +93,14 @@ class SessionApi:
     async def login(self, call: Call) -> Reply:
         self._origin.check(call)
         given = await call.body(Credentials)
-        attempted = await self._login.attempt(call, Password(username=given.username, password=Secret(given.password)))
-        match attempted:
-            case Authenticated():
-                completed = await self._login.complete(call, attempted, given.return_to)
-            case PasswordExpired():
-                completed = attempted
-            case NotMine() | Continue():
-                raise Denied(WRONG)
-        match completed:
-            case LoggedIn():
-                return await self._logged_in(completed)
-            case FactorRequired():
-                members = {"credentials": completed.credentials}
-                raise FactorMissing("more than the password is needed", members=members, headers=dict(completed.headers))
-            case PasswordExpired():
-                return await self._expired(call, completed, given.return_to)
+        return await self._sign_in(call, Password(username=given.username, password=Secret(given.password)), given.return_to)
+
+    async def login_with_code(self, call: Call) -> Reply:
+        self._origin.check(call)
+        given = await call.body(CodeCredentials)
+        code = Secret("".join(given.otp_code.split()))
+        credential = PasswordAndCode(username=given.username, password=Secret(given.password), code=code)
+        return await self._sign_in(call, credential, given.return_to)
 
     async def logout(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
@@ -117,7 +118,7 @@ class SessionApi:
         return Reply.json({"username": session.username, **{name: getattr(user, name, None) for name in PROFILE}, "groups": groups})
 
     async def info(self, _call: Call) -> Reply:
-        credentials = {authenticator.credential for authenticator in self._host.components(Authenticator).values()}
+        credentials = self._credentials()
         features = {
             **dict.fromkeys(FEATURES, False),
             **self._host.discovery("features"),
@@ -153,6 +154,28 @@ class SessionApi:
         # Everybody is asked, whoever answered: the time must not tell.
         hints = [await options.hint(username) for options in self._host.components(LoginOptions).values()]
         return Reply.json({"upstream_id": next((hint for hint in hints if hint is not None), None)})
+
+    def _credentials(self) -> set[type[Credential]]:
+        """By what people can prove themselves here."""
+        return {authenticator.credential for authenticator in self._host.components(Authenticator).values()}
+
+    async def _sign_in(self, call: Call, credential: Password | PasswordAndCode, return_to: str | None) -> Reply:
+        attempted = await self._login.attempt(call, credential)
+        match attempted:
+            case Authenticated():
+                completed = await self._login.complete(call, attempted, return_to)
+            case PasswordExpired():
+                completed = attempted
+            case NotMine() | Continue():
+                raise Denied(WRONG if isinstance(credential, Password) else WRONG_WITH_CODE)
+        match completed:
+            case LoggedIn():
+                return await self._logged_in(completed)
+            case FactorRequired():
+                members = {"credentials": completed.credentials}
+                raise FactorMissing("more than this is needed to sign in", members=members, headers=dict(completed.headers))
+            case PasswordExpired():
+                return await self._expired(call, completed, return_to)
 
     async def _logged_in(self, logged_in: LoggedIn) -> Reply:
         session = logged_in.session

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -23,6 +24,7 @@ from greatseal.api.identity import (
     Credential,
     Denied,
     ExpiredTicket,
+    FactorPolicy,
     FactorRequired,
     LoggedIn,
     LoginContext,
@@ -52,6 +54,7 @@ from greatseal_idp.sessions.ticket import Tickets
 UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
 """The class of a sign-in about which nothing more is said."""
 WRONG = "the name or the password is wrong"
+WRONG_WITH_CODE = "the name, the password or the code is wrong"
 MAX_USERNAME = 512
 """Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would hold everybody up for seconds."""
 MAX_USER_AGENT = 256
@@ -108,7 +111,8 @@ class LoginImpl:
                 raise ValueError("the password of another user was asked for than of the one whose attempt is counted")
             return await self._ask(asked, context)
 
-        async with self._told(credential.username, call.remote), self.limits.user(key, known=known) as succeeded:
+        words = WRONG_WITH_CODE if code else WRONG
+        async with self._told(credential.username, call.remote, words), self.limits.user(key, known=known) as succeeded:
             attempted = await self._ask(credential, msgspec.structs.replace(context, ask=password) if code else context)
             if isinstance(attempted, NotMine):
                 await spend_time(self._host.blocking, credential.password)
@@ -198,13 +202,13 @@ class LoginImpl:
         return NotMine()
 
     @asynccontextmanager
-    async def _told(self, username: str, remote: str) -> AsyncIterator[None]:
+    async def _told(self, username: str, remote: str, words: str = WRONG) -> AsyncIterator[None]:
         """Audit a wrong credential, and say it in the same words for everybody."""
         try:
             yield
         except Denied as denied:
             await self._failed(remote, "wrong credential", sub=username)
-            raise Denied(WRONG, cause=denied.detail, headers=denied.headers) from None
+            raise Denied(words, cause=denied.detail, headers=denied.headers) from None
 
     async def _failed(self, remote: str, reason: str, *, sub: str | None = None) -> None:
         """Count and audit a sign-in. A name that nobody knows is not written: it may be a password in the wrong field."""
@@ -223,7 +227,7 @@ class LoginImpl:
         user = await self._directories.account(authenticated.subject, auth_time=self._host.clock.now() + CLOCK_SKEW)
         if user is not None and authenticated.password_changed_at not in {None, user.password_changed_at}:
             raise Denied(WRONG, cause="the password was changed meanwhile")
-        if user is not None and (missing := missing_factors(user, authenticated)):
+        if missing := await self._missing(authenticated, user):
             return FactorRequired(credentials=missing, headers=authenticated.headers)
         new, value = await self._new(call, authenticated, user, asked_at)
         question = GrantQuestion(
@@ -237,6 +241,13 @@ class LoginImpl:
         browser = await self.places.remembered(call, key_of(new.username))
         headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)
         return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
+
+    async def _missing(self, authenticated: Authenticated, user: User | None) -> tuple[str, ...]:
+        """What the directory asks for, else what policies do."""
+        if user is not None and (missing := missing_factors(user, authenticated)):
+            return missing
+        wanted = [await policy.missing(authenticated, user) for _, policy in sorted(self._host.components(FactorPolicy).items())]
+        return tuple(dict.fromkeys(chain.from_iterable(wanted)))
 
     async def _new(self, call: Call, authenticated: Authenticated, user: User | None, asked_at: int) -> tuple[NewSession, str]:
         replaces = await self._store.of(call)
