@@ -53,6 +53,7 @@ peers: $(NODE_PEERS)/node_modules/.package-lock.json
 	@tests/rig/install-debian.sh
 
 peers-all: peers
+	@tests/rig/install-debian.sh samba samba-ad-provision samba-dsdb-modules samba-vfs-modules
 	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./...; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
 	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with clients in Java are skipped' >&2; fi
 	@tests/rig/oidc-child.sh tests/peers/sssd

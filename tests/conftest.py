@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig.ds389 import Ds389
+from rig.samba import Samba
 from rig.slapd import Slapd
 
 
@@ -35,9 +37,7 @@ def make_slapd() -> MakeSlapd:
 
     @contextmanager
     def make(**more: Any) -> Iterator[Slapd]:
-        if missing := Slapd.missing():
-            report = pytest.fail if os.environ.get("CI") else pytest.skip
-            report(f"slapd cannot run: apt install {missing}")
+        _require("slapd", Slapd.missing())
         # A short path: a Unix socket's has 107 bytes at most.
         with tempfile.TemporaryDirectory(prefix="gs-ldap-", dir="/tmp") as folder, Slapd(Path(folder), **more).running() as slapd:
             yield slapd
@@ -50,3 +50,25 @@ def slapd(make_slapd: MakeSlapd) -> Iterator[Slapd]:
     """A directory with the entries of seed.ldif, shared: who changes an entry puts it back."""
     with make_slapd() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def ds389() -> Iterator[Ds389]:
+    """A 389-ds with the entries of seed.ldif; without the program the test is skipped."""
+    _require("389-ds", Ds389.missing())
+    with tempfile.TemporaryDirectory(prefix="gs-389-", dir="/tmp") as folder, Ds389(Path(folder)).running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def samba() -> Iterator[Samba]:
+    """An Active Directory; without Samba's domain controller the test is skipped."""
+    _require("Samba", Samba.missing())
+    with tempfile.TemporaryDirectory(prefix="gs-ad-", dir="/tmp") as folder, Samba(Path(folder)).running() as running:
+        yield running
+
+
+def _require(what: str, missing: str) -> None:
+    if missing:
+        report = pytest.fail if os.environ.get("CI") else pytest.skip
+        report(f"{what} cannot run: apt install {missing}")

@@ -16,6 +16,7 @@ LISTS = {
     "hosts": ("--host", "NAME", "A machine."),
     "hostgroups": ("--hostgroup", "NAME", "A group of machines."),
     "services": ("--service", "NAME", "What a Kerberos client is registered with."),
+    "servicegroups": ("--servicegroup", "NAME", "A group of services, as FreeIPA has them."),
     "delegation_targets": ("--target", "PRINCIPAL", "A service where the client may act for the person."),
 }
 ANYBODY = {
@@ -25,7 +26,7 @@ ANYBODY = {
     "host_category": ("--any-host", "Every machine."),
     "service_category": ("--any-service", "Every service."),
 }
-COLUMNS = ("rule_id", "name", "enabled", "users", "user_groups", "clients", "scopes", "delegation_target_count")
+COLUMNS = ("rule_id", "source", "name", "enabled", "users", "user_groups", "clients", "scopes", "delegation_target_count")
 
 Function = Callable[..., Any]
 
@@ -57,7 +58,7 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
         ("client_category", ("clients",)),
         ("scope_category", ("scopes",)),
         ("host_category", ("hosts", "hostgroups")),
-        ("service_category", ("services",)),
+        ("service_category", ("services", "servicegroups")),
     ):
         if category in body:
             body = {**dict.fromkeys(names, ()), **body}

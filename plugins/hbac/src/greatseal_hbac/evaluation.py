@@ -1,17 +1,21 @@
 """Which rules match a request: the one place where that is decided, for tokens and for whoever asks beforehand."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
 
 from greatseal.principals import Pattern
 
+NO_GROUPS: Mapping[str, frozenset[str]] = MappingProxyType({})
 Category = Literal["all"] | None
 Kind = Literal["grant", "exchange", "service"]
+LOCAL = "local"
+"""The source of rules that are kept here."""
 MFA = "mfa"
 """The value of amr (RFC 8176) of a sign-in by two factors."""
 
@@ -34,6 +38,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     hostgroups: tuple[str, ...] = ()
     host_category: Category = None
     services: tuple[str, ...] = ()
+    servicegroups: tuple[str, ...] = ()
     service_category: Category = None
     scopes: tuple[str, ...] = ()
     scope_category: Category = None
@@ -44,12 +49,15 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A stored rule; microseconds."""
+    """A rule of this service, or of ``source``, which alone changes it; microseconds, None where the source does not say."""
 
     rule_id: str
     content: Content
-    created_at: int
-    updated_at: int
+    created_at: int | None = None
+    updated_at: int | None = None
+    source: str = LOCAL
+    wrong: str = ""
+    """Why its source cannot say what it means: then it matches nothing."""
 
     @cached_property
     def scopes(self) -> frozenset[str]:
@@ -73,7 +81,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """A request as rules see it.
 
     ``subject`` is a person, or for a ``service`` the principal of a program, whose host is ``host``. ``address`` is None where none counts:
-    tokens are fetched by the server of an application, and its address says nothing of the person.
+    tokens are fetched by the server of an application, and its address says nothing of the person. ``here`` is the machine of this
+    service: rules of other sources are about it.
     """
 
     kind: Kind
@@ -85,8 +94,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     amr: tuple[str, ...] = ()
     target_service: str | None = None
     service: str | None = None
+    servicegroups: frozenset[str] = frozenset()
     host: str | None = None
     hostgroups: frozenset[str] = frozenset()
+    here: str = ""
+    groups_here: frozenset[str] = frozenset()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -97,12 +109,18 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class RuleSet:
-    """All rules with an index: what a request costs hangs on the rules about its person and its client, not on how many there are."""
+    """All rules with an index: what a request costs hangs on the rules about its person and its client, not on how many there are.
 
-    def __init__(self, rules: Sequence[Rule], realm: str) -> None:
+    ``servicegroups`` are those of each service, in lower case.
+    """
+
+    def __init__(self, rules: Sequence[Rule], realm: str, servicegroups: Mapping[str, frozenset[str]] = NO_GROUPS) -> None:
         self.rules = {rule.rule_id: rule for rule in rules}
+        self.servicegroups = servicegroups
         self.uses_groups = any(rule.content.user_groups for rule in rules)
-        self.uses_hostgroups = any(rule.content.hostgroups for rule in rules)
+        self.uses_hostgroups = any(rule.content.hostgroups for rule in rules if rule.source == LOCAL)
+        self.uses_groups_here = any(rule.content.hostgroups for rule in rules if rule.source != LOCAL)
+        self._any_local = any(rule.source == LOCAL for rule in rules)
         self._subjects = {rule.rule_id: frozenset(subject_of(user, realm) for user in rule.content.users) for rule in rules}
         self._patterns = {rule.rule_id: list(_patterns(rule)) for rule in rules}
         self._by_user: dict[str, set[str]] = defaultdict(set)
@@ -121,8 +139,11 @@ class RuleSet:
                     index[name].add(rule.rule_id)
 
     def __bool__(self) -> bool:
-        """Whether there is a rule, be it disabled: whoever disables the last one does not open every door."""
-        return bool(self.rules)
+        """Whether there is a rule of our own, be it disabled: whoever disables the last one does not open every door.
+
+        Rules of other sources are about services on machines, and say nothing of who uses which application.
+        """
+        return self._any_local
 
     def decide(self, facts: Facts) -> Decision:
         """What the rules say; no rule, no scope where there is none."""
@@ -137,13 +158,16 @@ class RuleSet:
         """The axes on which a rule does not fit, none for one that matches."""
         if not rule.content.enabled:
             yield "enabled"
-        yield from self._misses_of_program(rule, facts) if facts.kind == "service" else self._misses_of_person(rule, facts)
+        if rule.source != LOCAL:
+            yield from _misses_of_other(rule, self._subjects[rule.rule_id], facts)
+        else:
+            yield from self._misses_of_program(rule, facts) if facts.kind == "service" else self._misses_of_person(rule, facts)
 
     def _misses_of_program(self, rule: Rule, facts: Facts) -> Iterator[str]:
         content = rule.content
         if not (self._fits_user(rule, facts) or _fits_host(content, facts)):
             yield "user or host"
-        if not (content.service_category or facts.service in content.services):
+        if not _fits_service(content, facts):
             yield "service"
 
     def _misses_of_person(self, rule: Rule, facts: Facts) -> Iterator[str]:
@@ -212,7 +236,7 @@ def useless(content: Content) -> str | None:
     people = {"user": user, "client": content.client_category or content.clients, "scope": content.scope_category or content.scopes}
     programs = {
         "user and host": user or content.host_category or content.hosts or content.hostgroups,
-        "service": content.service_category or content.services,
+        "service": content.service_category or content.services or content.servicegroups,
     }
     if all(people.values()) or all(programs.values()):
         return None
@@ -223,6 +247,35 @@ def _fits_host(content: Content, facts: Facts) -> bool:
     if facts.host is None:
         return False
     return bool(content.host_category) or facts.host in content.hosts or not facts.hostgroups.isdisjoint(content.hostgroups)
+
+
+def _fits_service(content: Content, facts: Facts) -> bool:
+    if content.service_category or facts.service in content.services:
+        return True
+    return bool(content.servicegroups) and not facts.servicegroups.isdisjoint(map(str.casefold, content.servicegroups))
+
+
+def _misses_of_other(rule: Rule, subjects: Iterable[str], facts: Facts) -> Iterator[str]:
+    """As FreeIPA evaluates its rules (SSSD, ipa_hbac): three axes, names and groups without case. No application is among them."""
+    if rule.wrong:
+        yield "kind"
+        return
+    content = rule.content
+    if not (content.user_category or _named(facts.subject, subjects) or _grouped(facts.groups, content.user_groups)):
+        yield "user"
+    if not (content.host_category or _named(facts.here, content.hosts) or _grouped(facts.groups_here, content.hostgroups)):
+        yield "host"
+    service, groups = facts.service or "", facts.servicegroups
+    if not (content.service_category or _named(service, content.services) or _grouped(groups, content.servicegroups)):
+        yield "service"
+
+
+def _named(name: str, names: Iterable[str]) -> bool:
+    return any(name.casefold() == one.casefold() for one in names)
+
+
+def _grouped(groups: frozenset[str], names: Sequence[str]) -> bool:
+    return bool(names) and not {group.casefold() for group in groups}.isdisjoint(name.casefold() for name in names)
 
 
 def _fits_target(content: Content, target: str) -> bool:

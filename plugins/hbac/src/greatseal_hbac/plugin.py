@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Check, CheckResult, EventType, Owns, PermissionName, Schema
+from greatseal.api.declarations import Check, CheckResult, EventType, Job, Owns, PermissionName, Placement, Schema
 from greatseal.api.http import Route
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.tokens import GrantCheck
 from greatseal.host import Host
-from greatseal_hbac.evaluation import useless
+from greatseal_hbac.evaluation import LOCAL, Rule, useless
 from greatseal_hbac.policy import Hbac
 from greatseal_hbac.routes import RulesAdmin
 from greatseal_hbac.rules import Rules
@@ -70,6 +70,11 @@ class Plugin:
         return [self._parts(host)[1]]
 
     @hookimpl
+    def jobs(self, host: Host) -> Sequence[Job]:
+        seconds = host.settings(HbacSettings).refresh_secs
+        return [Job(name="access-rules", every=seconds, run=self._parts(host)[0].books.refresh, placement=Placement.WORKER)]
+
+    @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:
         async def run() -> CheckResult:
             return await health(self._parts(host)[0])
@@ -78,10 +83,25 @@ class Plugin:
 
 
 async def health(rules: Rules) -> CheckResult:
-    """How many rules there are, and which of them no request can match."""
-    found = (await rules.all()).rules.values()
-    idle = [(rule, why) for rule in found if (why := useless(rule.content))]
-    if idle:
-        named = "; ".join(f"{rule.rule_id} ({rule.content.name or 'no name'}): {why}" for rule, why in idle[:10])
-        return CheckResult(ok=False, detail=f"{len(idle)} of {len(found)} access rules can never match: {named}")
-    return CheckResult(ok=True, detail=f"{len(found)} access rules")
+    """How many rules there are, which of them no request can match, and whether those of other sources are there."""
+    everywhere, missing = await rules.everywhere()
+    found = everywhere.rules.values()
+    wrong = [f"{rule.rule_id} ({rule.content.name or 'no name'}): {why}" for rule in found if (why := _idle(rule))]
+    away = [f"{name}: {why}" for name, why in missing.items()]
+    counted = f"{len(found)} access rules"
+    late = [f"{name}, of {rules.books.age(name):.0f} s ago" for name in rules.books.failures if name not in missing]
+    if away or wrong or late:
+        said = [
+            *([f"rules of these sources cannot be read and allow nothing: {', '.join(missing)}"] if away else []),
+            *([f"rules are read from a copy: {', '.join(late)}"] if late else []),
+            *([f"{len(wrong)} of {counted} can never match: {'; '.join(wrong[:10])}"] if wrong else []),
+        ]
+        return CheckResult(ok=False, detail="; ".join(said), cause="; ".join(away))
+    return CheckResult(ok=True, detail=counted)
+
+
+def _idle(rule: Rule) -> str | None:
+    """Why it can never match. That a rule of another source is not complete is no mistake: it is complete when its users are named."""
+    if rule.source != LOCAL:
+        return rule.wrong if rule.content.enabled else None
+    return useless(rule.content)

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from greatseal.api.directory import Directories
 from greatseal.api.identity import AccessDenied
+from greatseal.api.problems import Unavailable
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
 from greatseal.principals import principal_of
-from greatseal_hbac.evaluation import Facts, Kind, Rule, RuleSet, subject_of
+from greatseal_hbac.evaluation import LOCAL, Decision, Facts, Kind, Rule, RuleSet, subject_of
 from greatseal_hbac.rules import Rules
+from greatseal_hbac.sources import UNREADABLE
 
 KERBEROS = "kerberos_client_auth"
 NEAREST = 10
@@ -74,11 +77,15 @@ class Hbac(GrantCheck):
         kind = self._kind(question)
         if kind is None:
             return question.scopes
-        rules = await self._rules.all()
-        if not rules and kind == "grant":
-            return question.scopes
-        facts = await self._facts(kind, question, rules)
-        decision = rules.decide(facts)
+        assert question.client is not None  # _kind says so
+        if kind == "service":
+            decision, facts, rules = await self._service(question.subject, question.client.kerberos_hbac_service or "")
+        else:
+            rules = await self._rules.all()
+            if not rules and kind == "grant":
+                return question.scopes
+            facts = await self._facts(kind, question, rules)
+            decision = rules.decide(facts)
         if not decision.rules:
             asked = facts.service or facts.target_service or facts.client_id
             raise AccessDenied("no access rule allows this", cause=f"{facts.subject} at {asked}: {len(rules.rules)} rules, none matches")
@@ -97,8 +104,6 @@ class Hbac(GrantCheck):
 
     async def _facts(self, kind: Kind, question: GrantQuestion, rules: RuleSet) -> Facts:
         assert question.client is not None  # _kind says so
-        if kind == "service":
-            return await self._of_program(question.subject, question.client.kerberos_hbac_service or "", rules)
         return Facts(
             kind=kind,
             subject=question.subject,
@@ -110,13 +115,30 @@ class Hbac(GrantCheck):
             target_service=question.target_service,
         )
 
+    async def _service(self, principal: str, service: str) -> tuple[Decision, Facts, RuleSet]:
+        """What all rules say of a program. Raises Unavailable when none allows it and not all of them are known."""
+        rules, missing = await self._rules.everywhere()
+        facts = await self._of_program(principal, service, rules)
+        decision = rules.decide(facts)
+        if missing and not decision.rules:
+            raise Unavailable(UNREADABLE, cause="; ".join(f"{name}: {why}" for name, why in missing.items()))
+        return decision, facts, rules
+
     async def _of_program(self, principal: str, service: str, rules: RuleSet) -> Facts:
-        """A principal may stand for its host (R58)."""
-        named = principal_of(principal)
+        """For our own rules a principal may stand for its host (R58); those of others are about the machine of this service."""
+        named, here = principal_of(principal), urlsplit(self._host.issuer).hostname or ""
         host = None if named is None else named.host
-        hostgroups = await self._directories.hostgroups_of(host) if host is not None and rules.uses_hostgroups else frozenset()
-        groups = await self._groups(principal, rules)
-        return Facts(kind="service", subject=principal, groups=groups, service=service, host=host, hostgroups=hostgroups)
+        return Facts(
+            kind="service",
+            subject=principal,
+            groups=await self._groups(principal, rules),
+            service=service,
+            servicegroups=rules.servicegroups.get(service.casefold(), frozenset()),
+            host=host,
+            hostgroups=await self._directories.hostgroups_of(host) if host is not None and rules.uses_hostgroups else frozenset(),
+            here=here,
+            groups_here=await self._directories.hostgroups_of(here) if rules.uses_groups_here else frozenset(),
+        )
 
     async def _groups(self, subject: str, rules: RuleSet) -> frozenset[str]:
         if not rules.uses_groups:
@@ -134,7 +156,7 @@ class Hbac(GrantCheck):
         """What the rules would say, by the code that decides. Raises DirectoryUnavailable."""
         rules = await self._rules.all()
         if trial.service is not None:
-            facts = await self._of_program(subject_of(trial.user, self._host.realm), trial.service, rules)
+            _, facts, rules = await self._service(subject_of(trial.user, self._host.realm), trial.service)
         else:
             user = await self._directories.user(trial.user)
             facts = Facts(
@@ -177,5 +199,6 @@ def _reason(rules: RuleSet, found: Sequence[Rule]) -> str:
 
 
 def _nearest(rules: RuleSet, facts: Facts, found: Sequence[Rule]) -> tuple[Missed, ...]:
-    missed = (Missed(rule, tuple(rules.misses(rule, facts))) for rule in rules.rules.values() if rule not in found)
+    about = [rule for rule in rules.rules.values() if rule not in found and (rule.source == LOCAL or facts.kind == "service")]
+    missed = (Missed(rule, tuple(rules.misses(rule, facts))) for rule in about)
     return tuple(sorted(missed, key=lambda one: (len(one.axes), one.rule.content.name, one.rule.rule_id))[:NEAREST])

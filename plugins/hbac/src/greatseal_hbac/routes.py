@@ -39,7 +39,7 @@ class RulesAdmin:
         ]
 
     async def listed(self, call: Call) -> Reply:
-        page, rules = page_of(call), await self._rules.all()
+        page, rules = page_of(call), await self._rules.known()
         found = page.of(rules.rules.values(), lambda rule: rule.rule_id)
         return listed(call, self._issuer, page, found, key=lambda rule: rule.rule_id, shown=_shown)
 
@@ -47,7 +47,7 @@ class RulesAdmin:
         return Reply.json(_shown(await self._rules.create(await call.body(RuleBody), by=call.caller.subject)), status=201)
 
     async def shown(self, call: Call) -> Reply:
-        rule = (await self._rules.all()).rules.get(call.path["rule_id"])
+        rule = (await self._rules.known()).rules.get(call.path["rule_id"])
         if rule is None:
             raise NotFound("there is no rule of this id")
         return Reply.json(_shown(rule))
@@ -92,10 +92,11 @@ def _check_address(text: str) -> None:
 def _shown(rule: Rule) -> dict[str, Any]:
     return {
         "rule_id": rule.rule_id,
+        "source": rule.source,
         **msgspec.structs.asdict(rule.content),
         "delegation_target_count": len(rule.content.delegation_targets),
-        "created_at": rule.created_at // SECOND,
-        "updated_at": rule.updated_at // SECOND,
+        "created_at": rule.created_at // SECOND if rule.created_at is not None else None,
+        "updated_at": rule.updated_at // SECOND if rule.updated_at is not None else None,
     }
 
 

@@ -4,12 +4,14 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_network
+from operator import is_not
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from sqlalchemy import func, select
 
+from greatseal.api.access import RuleSource
 from greatseal.api.audit import AuditEvent
 from greatseal.api.problems import BadRequest, Conflict, NotFound
 from greatseal.api.store import Refuse, Row, Tx, scan
@@ -17,6 +19,7 @@ from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_hbac import tables as t
 from greatseal_hbac.evaluation import Content, Rule, RuleSet, pattern_of
+from greatseal_hbac.sources import Books, Copy
 
 MOST_RULES = 10_000
 MOST_MEMBERS = 1000
@@ -30,7 +33,7 @@ AXES = {
     "user_category": ("users", "user_groups"),
     "client_category": ("clients",),
     "host_category": ("hosts", "hostgroups"),
-    "service_category": ("services",),
+    "service_category": ("services", "servicegroups"),
     "scope_category": ("scopes",),
 }
 """Each category with the lists that it stands for."""
@@ -60,6 +63,7 @@ class RuleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hostgroups: Texts = UNSET
     host_category: Category = UNSET
     services: Texts = UNSET
+    servicegroups: Texts = UNSET
     service_category: Category = UNSET
     scopes: Texts = UNSET
     scope_category: Category = UNSET
@@ -69,6 +73,7 @@ class RuleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     delegation_target_category: bool | UnsetType = UNSET
     # What answers have and nobody sets, so that an answer can be sent back.
     rule_id: object = UNSET
+    source: object = UNSET
     delegation_target_count: object = UNSET
     created_at: object = UNSET
     updated_at: object = UNSET
@@ -92,10 +97,34 @@ class Rules:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._snapshot = host.changes.snapshot([t.RULE.name], _load(host.realm))
+        self.books = Books(host)
+        self._joined: tuple[tuple[object, ...], RuleSet] | None = None
 
     async def all(self) -> RuleSet:
-        """The rules as of now."""
+        """Our own rules as of now."""
         return await self._snapshot.get()
+
+    async def everywhere(self) -> tuple[RuleSet, Mapping[str, str]]:
+        """Our own and those of other sources, and of which sources there are none, and why."""
+        own = await self.all()
+        copies, missing = await self.books.current()
+        return self._join(own, tuple(copies.values())), missing
+
+    async def known(self) -> RuleSet:
+        """Our own, and those of other sources as they were read last, however old."""
+        await self.books.current()
+        return self._join(await self.all(), tuple(self.books.copies.values()))
+
+    def _join(self, own: RuleSet, copies: Sequence[Copy]) -> RuleSet:
+        made_of = (own, *copies)
+        if self._joined is None or len(made_of) != len(self._joined[0]) or any(map(is_not, made_of, self._joined[0])):
+            rules = [*own.rules.values(), *(rule for copy in copies for rule in copy.rules)]
+            groups: dict[str, frozenset[str]] = {}
+            for copy in copies:
+                for service, names in copy.servicegroups.items():
+                    groups[service] = groups.get(service, frozenset()) | names
+            self._joined = made_of, RuleSet(rules, self._host.realm, groups)
+        return self._joined[1]
 
     async def create(self, body: RuleBody, *, by: str) -> Rule:
         """Store a rule. One that names no axis is for everybody (R94). Raises BadRequest, and Conflict when there are too many."""
@@ -105,12 +134,19 @@ class Rules:
         return await self._host.db.write(_create, str(uuid.uuid4()), checked(said), by)
 
     async def change(self, rule_id: str, change: RuleChange, *, by: str) -> Rule:
-        """Change what is given. Raises NotFound, and BadRequest for what the rule would be."""
+        """Change what is given. Raises NotFound, BadRequest for what the rule would be, and Conflict for a rule of another source."""
+        self._refuse_others(rule_id)
         return await self._host.db.write(_change, rule_id, change, by)
 
     async def delete(self, rule_id: str, *, by: str) -> None:
-        """Raises NotFound."""
+        """Raises NotFound, and Conflict for a rule of another source."""
+        self._refuse_others(rule_id)
         await self._host.db.write(_delete, rule_id, by)
+
+    def _refuse_others(self, rule_id: str) -> None:
+        source, colon, _ = rule_id.partition(":")
+        if colon and source in self._host.components(RuleSource):
+            raise Conflict(f"this rule is kept by {source}, and is changed and deleted there")
 
 
 def checked(members: Mapping[str, Any]) -> Content:

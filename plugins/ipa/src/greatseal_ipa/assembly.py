@@ -98,6 +98,8 @@ def _problems(host: Host, settings: IpaSettings) -> Iterator[str]:
         yield f"[ipa] base_dn: {error}"
     if settings.ca_cert_file is not None and not settings.ca_cert_file.is_file():
         yield f"[ipa] ca_cert_file: {settings.ca_cert_file} is not there"
+    if settings.hbac and settings.schema != FreeIpa.name:
+        yield f"[ipa] hbac = true reads rules of FreeIPA, and schema is {settings.schema}: leave hbac out"
     yield from _identity_problems(settings, tickets=host.optional_service(TICKETS) is not None)
 
 

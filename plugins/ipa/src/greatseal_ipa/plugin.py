@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from greatseal import hookimpl
+from greatseal.api.components import Component
 from greatseal.api.declarations import Job, Lifespan, Owns, Placement
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator, PasswordChanger
 from greatseal.api.services import RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
+from greatseal_ipa.access import IpaRules
 from greatseal_ipa.assembly import Assembly, problems
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.password import IpaChanger, IpaPassword
@@ -36,6 +38,11 @@ class Plugin:
     def directories(self, host: Host) -> Sequence[Directory]:
         made = self._made(host)
         return [IpaDirectory(made.reader)] if made else []
+
+    @hookimpl
+    def components(self, host: Host) -> Sequence[Component]:
+        made = self._made(host)
+        return [IpaRules(made.pool, made.reader.schema.base_dn)] if made and made.settings.hbac else []
 
     @hookimpl
     def claims(self, host: Host) -> Sequence[ClaimsProvider]:

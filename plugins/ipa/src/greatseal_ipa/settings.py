@@ -39,3 +39,5 @@ class IpaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that an answer of the directory is used again: a locked account gets no token after that."""
     idp_refresh_secs: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
     """Seconds after which the identity providers of the directory are read again."""
+    hbac: bool = False
+    """Whether the feature hbac reads FreeIPA's access rules, under cn=hbac, beside its own."""

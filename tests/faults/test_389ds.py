@@ -1,0 +1,147 @@
+"""FreeIPA's own server: what differs from slapd must not be seen. Every test of the directory over slapd runs here too."""
+
+import pytest
+from rig.directory import Parts
+from rig.slapd import REALM, SUFFIX
+from system import test_ldap_access_rules as rules
+from system import test_ldap_directory as common
+from system import test_ldap_sign_in as sign_in
+
+from greatseal.api.declarations import Secret
+from greatseal.api.identity import Denied, Password
+from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, context_of
+from greatseal.testing.subjects import ClaimsProviderContract
+from greatseal_ipa.access import IpaRules
+from greatseal_ipa.directory import IpaClaims, IpaDirectory
+from greatseal_ipa.library import UNWILLING, Query
+from greatseal_ipa.password import IpaPassword
+
+test_all_that_an_entry_says = common.test_all_that_an_entry_says
+test_a_name_is_compared_as_the_directory_does = common.test_a_name_is_compared_as_the_directory_does
+test_s087_a_name_is_never_more_than_a_name = common.test_s087_a_name_is_never_more_than_a_name
+test_s088_a_dn_in_a_filter_and_a_host_name_are_values = common.test_s088_a_dn_in_a_filter_and_a_host_name_are_values
+test_the_state_of_an_account = common.test_the_state_of_an_account
+test_an_account_expires_and_a_password_has_its_day = common.test_an_account_expires_and_a_password_has_its_day
+test_authentication_types_are_the_users_own_else_the_password = common.test_authentication_types_are_the_users_own_else_the_password
+test_authentication_types_of_the_configuration = common.test_authentication_types_of_the_configuration
+test_a_group_has_the_members_of_groups_in_it = common.test_a_group_has_the_members_of_groups_in_it
+test_groups_of_a_user_have_their_numbers = common.test_groups_of_a_user_have_their_numbers
+test_lists_are_by_prefix_and_name = common.test_lists_are_by_prefix_and_name
+test_host_groups = common.test_host_groups
+test_host_groups_of_a_machine_are_nested_ones_too = common.test_host_groups_of_a_machine_are_nested_ones_too
+test_a_machine_without_groups_is_not_one_that_is_unknown = common.test_a_machine_without_groups_is_not_one_that_is_unknown
+test_what_a_principal_manages = common.test_what_a_principal_manages
+test_people_who_are_staged_or_preserved_are_not_there = common.test_people_who_are_staged_or_preserved_are_not_there
+test_the_rules_of_the_seed_say_what_freeipa_says = rules.test_the_rules_of_the_seed_say_what_freeipa_says
+test_a_rule_as_it_is_read = rules.test_a_rule_as_it_is_read
+
+
+@pytest.fixture
+def slapd(ds389):
+    """The server of the tests that are shared."""
+    return ds389
+
+
+@pytest.fixture
+def parts(ds389):
+    made = Parts(ds389.uri)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def directory(parts):
+    return IpaDirectory(parts.reader)
+
+
+@pytest.fixture
+def source(parts):
+    return IpaRules(parts.pool, SUFFIX)
+
+
+class TestDirectory(DirectoryContract):
+    username, group = "alice", "ops"
+
+    @pytest.fixture(autouse=True)
+    def _parts(self, parts):
+        self.parts = parts
+
+    def directory(self):
+        return IpaDirectory(self.parts.reader)
+
+
+class TestClaims(ClaimsProviderContract):
+    subject = f"alice@{REALM}"
+
+    @pytest.fixture(autouse=True)
+    def _parts(self, parts):
+        self.parts = parts
+
+    def provider(self):
+        return IpaClaims(self.parts.reader)
+
+
+class TestPassword(AuthenticatorContract):
+    username, password, realm = "alice", "alicepw", REALM
+
+    @pytest.fixture(autouse=True)
+    def _parts(self, parts):
+        self.parts = parts
+
+    def authenticator(self):
+        return IpaPassword(self.parts.reader, "bind", None)
+
+
+@pytest.mark.parametrize(
+    ("username", "password"), [("alice", "bobpw"), ("carol", "wrong"), ("dave", "davepw"), ("frank", "wrong"), ("frank", "frankpw")]
+)
+async def test_a_cell_of_the_table_by_bind_that_lets_nobody_in(parts, username, password):
+    """A locked account gives result 53 here, right password or not, and slapd lets it bind: the entry refuses it there."""
+    with pytest.raises(Denied):
+        await attempt(parts, username, password)
+
+
+async def test_an_expired_password_is_proven_although_the_bind_succeeds(parts):
+    assert await attempt(parts, "carol", "carolpw") == sign_in.EXPIRED
+
+
+async def test_a_locked_account_is_known_by_an_attribute_that_must_be_asked_for(parts):
+    dn = f"uid=frank,cn=users,cn=accounts,{SUFFIX}"
+    (whole,) = (await parts.pool.search(Query(base=dn, attributes=("*",)))).entries
+    (named,) = (await parts.pool.search(Query(base=dn, attributes=("nsAccountLock",)))).entries
+    outcome = await parts.pool.as_user(dn, "frankpw", lambda _link, bound: bound)
+
+    assert (whole.text("nsAccountLock"), named.text("nsAccountLock")) == (None, "TRUE")
+    assert outcome.code == UNWILLING
+    assert parts.reader.schema.refused_as(outcome.code, outcome.message, outcome.policy) == "disabled"
+
+
+async def test_names_come_in_the_case_in_which_they_were_stored(parts, source):
+    (entry,) = (await parts.pool.search(Query(base=f"cn=hbac,{SUFFIX}", filter="(cn=devs_on_web)", attributes=("cn",)))).entries
+
+    assert entry.dn.startswith("ipauniqueid=")
+    assert len((await source.read()).rules) == 4
+
+
+async def test_memberof_of_the_server_itself_counts_at_once(directory, slapd):
+    group, carol = f"cn=devs,cn=groups,cn=accounts,{SUFFIX}", f"uid=carol,cn=users,cn=accounts,{SUFFIX}"
+    slapd.modify(f"dn: {group}\nchangetype: modify\nadd: member\nmember: {carol}\n-\n")
+    try:
+        assert set((await directory.user("carol")).groups) == {"devs", "ipausers", "ops"}
+    finally:
+        slapd.modify(f"dn: {group}\nchangetype: modify\ndelete: member\nmember: {carol}\n-\n")
+    assert (await directory.user("carol")).groups == ("ipausers",)
+
+
+async def test_the_service_reads_what_freeipa_lets_it_read_and_no_secrets(parts):
+    async def seen(base, filter_, *attributes):
+        found = await parts.pool.search(Query(base=f"{base},{SUFFIX}", filter=filter_, attributes=attributes))
+        return {name for entry in found.entries for name in entry.values}
+
+    assert "ipaidpclientsecret" in await seen("cn=idp", "(cn=keycloak)", "cn", "ipaIdpClientSecret")
+    assert await seen("cn=otp", "(objectClass=ipaToken)", "ipatokenOTPkey", "ipatokenUniqueID") == set()
+    assert await seen("cn=accounts", "(uid=alice)", "uid", "userPassword") == {"uid"}
+
+
+async def attempt(parts, username, password):
+    return await IpaPassword(parts.reader, "bind", None).attempt(Password(username=username, password=Secret(password)), context_of())
