@@ -107,6 +107,16 @@ async def test_r73_exact_principals_come_first_and_several_patterns_are_refused(
     assert (await token(desk, DB)).outcome == (401, "invalid_client")
 
 
+async def test_whoever_sends_nothing_is_asked_for_a_ticket(desk: Desk) -> None:
+    client = await made(desk, kerberos_principal=WEB)
+
+    for form in ({}, {"client_id": client["client_id"]}):
+        answer = await desk.post("/token", data={"grant_type": "client_credentials", **form})
+        assert (answer.outcome, answer.headers.getall("WWW-Authenticate")) == ((401, "invalid_client"), ["Negotiate"])
+    basic = await desk.post("/token", data={}, headers={"Authorization": "Basic eDp5"})
+    assert basic.headers["WWW-Authenticate"].startswith("Basic ")
+
+
 async def test_two_legs_on_one_connection(desk: Desk) -> None:
     await made(desk, kerberos_principal=SLOW)
 

@@ -225,7 +225,8 @@ class ClientAuthMethod(ABC, Generic[C]):
     ambient: ClassVar[bool] = False
     """Whether its credentials are there without being sent for this purpose: a certificate of the connection, or a client_id alone."""
     challenge: ClassVar[str | None] = None
-    """What WWW-Authenticate has for a client that used the method and is refused, where the refusal says nothing else; None is Basic."""
+    """What WWW-Authenticate has for a client that used the method and is refused, where the refusal says nothing else, and for one that
+    used none; None is Basic for the former, and nothing for the latter."""
     fields: ClassVar[frozenset[str]] = frozenset()
     """The client fields that only some methods have, of those that this one has: the others must be unset."""
     secret_form: ClassVar[Literal["digest", "sealed"] | None] = None

@@ -1,7 +1,7 @@
 """The keys that accounts can be bound to, each good for one account."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from sqlalchemy import delete, func, select
@@ -172,10 +172,12 @@ class EabKeys:
     def _obtain(self, tx: Tx, principal: Principal) -> Credentials:
         found, credentials = self.find(tx, principal.kid), self._derive(principal.name)
         if found is not None and found.used_at is not None:
-            raise Refuse(Conflict("these credentials were used; an operator can delete their key, so that they are good once more"))
+            problem = Conflict("these credentials were used; an operator can delete their key, so that they are good once more")
+            raise Refuse(problem, [_obtained(principal, "failure")])
         if found is None:
             new = NewKey(kid=credentials.kid, hmac_key_b64u=credentials.hmac_key, by=principal.name, bound_principal=principal.name)
             self._create(tx, new)
+        tx.audit(_obtained(principal, "success"))
         return credentials
 
     def _put(self, tx: Tx, new: NewKey) -> EabKey:
@@ -205,6 +207,10 @@ def _counted(tx: Tx) -> tuple[int, int]:
     row = tx.one(_COUNT)
     assert row is not None  # an aggregate has a row
     return row.total, row.used
+
+
+def _obtained(principal: Principal, outcome: Literal["success", "failure"]) -> AuditEvent:
+    return AuditEvent(event_type="eab.obtain", service="ca", outcome=outcome, sub=principal.kid, principal=principal.name)
 
 
 def _key(row: Row) -> EabKey:

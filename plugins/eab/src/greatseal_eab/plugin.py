@@ -6,20 +6,23 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.acme import AccountBinding
-from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema, Statistic
+from greatseal.api.declarations import Check, CheckResult, EventType, Lifespan, Owns, Reads, Schema, Statistic
 from greatseal.api.http import Route
-from greatseal.api.services import EABKEYS, ServiceKey
+from greatseal.api.services import EABKEYS, NEGOTIATE, ServiceKey
 from greatseal.host import Host
 from greatseal_eab.binding import ExternalAccountBinding
 from greatseal_eab.keys import EabKeys
+from greatseal_eab.principals import EabOfPrincipals, health
 from greatseal_eab.proofs import Proofs
 from greatseal_eab.routes import EabAdmin
-from greatseal_eab.settings import EabServer, canonical_key
+from greatseal_eab.settings import EabProxy, EabServer, Proxies, canonical_key, proxy_problems
 from greatseal_eab.tables import SCHEMA
 
 
 class Plugin:
-    """Keys by configuration and by the admin API, each good for one account."""
+    """Keys by configuration, by the admin API and for Kerberos principals, each good for one account."""
+
+    uses = (NEGOTIATE,)
 
     def __init__(self) -> None:
         self._keys: EabKeys | None = None
@@ -34,7 +37,7 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("server", EabServer)]
+        return [Owns("server", EabServer), Owns("eab", EabProxy), Reads("server", Proxies)]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
@@ -45,6 +48,11 @@ class Plugin:
         return [
             EventType("eab.create", "ca", "An EAB key was stored; the subject is its kid, the principal who did it."),
             EventType("eab.delete", "ca", "An EAB key was deleted; the principal is who did it."),
+            EventType(
+                "eab.obtain",
+                "ca",
+                "A Kerberos principal asked for its credentials; the subject is their kid, a failure that they were used.",
+            ),
             EventType("eab.use", "ca", "A new account was bound to an EAB key."),
             EventType("eab.reject", "ca", "The MAC of a binding is not by the EAB key of its kid."),
         ]
@@ -59,7 +67,20 @@ class Plugin:
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
-        return EabAdmin(host, self.keys(host)).routes()
+        header, negotiator = host.settings(EabProxy).identity_header, host.optional_service(NEGOTIATE)
+        return [*EabAdmin(host, self.keys(host)).routes(), *EabOfPrincipals(host, self.keys(host), negotiator, header).routes()]
+
+    @hookimpl
+    def verify(self, host: Host) -> Sequence[str]:
+        header, proxies = host.settings(EabProxy).identity_header, host.settings(Proxies).trusted_proxies
+        return proxy_problems(header, proxies, gssapi=host.section_present("gssapi"))
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        async def run() -> CheckResult:
+            return health(host, derives=self.keys(host).derives)
+
+        return [Check(name="eab-of-principals", run=run, ready=False)]
 
     @hookimpl
     def statistics(self, host: Host) -> Sequence[Statistic]:

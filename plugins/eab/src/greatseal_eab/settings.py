@@ -4,6 +4,7 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -39,6 +40,31 @@ class EabServer(msgspec.Struct, frozen=True, kw_only=True):
     def master_secret(self) -> bytes | None:
         """The secret as bytes, None where nothing is derived."""
         return None if self.eab_master_secret is None else _decoded(self.eab_master_secret.value)
+
+
+class EabProxy(msgspec.Struct, frozen=True, kw_only=True):
+    """[eab]: who says whose credentials are asked for."""
+
+    identity_header: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9-]{1,64}$")] | None = None
+    """The header in which a proxy of `[server] trusted_proxies` names the Kerberos principal that it saw; not with `[gssapi]`."""
+
+
+class Proxies(msgspec.Struct, frozen=True, kw_only=True):
+    """[server], whose headers count."""
+
+    trusted_proxies: tuple[str, ...] = ()
+
+
+def proxy_problems(header: str | None, trusted_proxies: tuple[str, ...], *, gssapi: bool) -> list[str]:
+    """What is wrong with `[eab] identity_header`, one line each."""
+    if header is None:
+        return []
+    problems = []
+    if gssapi:
+        problems.append("[eab] identity_header: /acme/eab takes a header or tickets, and [gssapi] is there: leave out one of them")
+    if not trusted_proxies:
+        problems.append(f"[eab] identity_header: nobody is believed who sends {header}: name the proxy in [server] trusted_proxies")
+    return problems
 
 
 def kid_problem(kid: str) -> str | None:

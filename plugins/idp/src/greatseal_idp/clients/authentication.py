@@ -77,8 +77,10 @@ class ClientAuthentication:
             proven = await self._try(request, method, credentials)
             if proven is not None:
                 return proven
-        challenge = {"WWW-Authenticate": sent[0][0].challenge} if sent and sent[0][0].challenge else {}
-        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication (RFC 6749 s5.2)", headers=challenge)
+        # Whoever sent nothing is told what could be sent; programs that wait to be asked do not prove themselves else (RFC 4559 s4.2).
+        asked = [method.challenge for method in ([sent[0][0]] if sent else self._methods) if method.challenge is not None]
+        headers = {"WWW-Authenticate": ", ".join(asked)} if asked else {}
+        raise InvalidClient(UNKNOWN if sent or ambient else "the request has no client authentication (RFC 6749 s5.2)", headers=headers)
 
     async def _try(self, request: ClientRequest, method: ClientAuthMethod[Any], credentials: Any) -> ProvenRequest | None:
         """None when the client is unknown or registered for another method."""
