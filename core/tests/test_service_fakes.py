@@ -129,7 +129,8 @@ async def test_what_does_not_authenticate_is_refused():
     proxied = negotiating("bob@EXAMPLE")
     proxied.connection.trusted_proxy = True
 
-    for call in (negotiating("carol@EXAMPLE"), negotiating("more"), proxied):
+    assert await negotiator.accept(proxied) == Continue(headers=(("WWW-Authenticate", "Negotiate"),))
+    for call in (negotiating("carol@EXAMPLE"), negotiating("more"), negotiating("more", proxied)):
         with pytest.raises(NegotiateRefused):
             await negotiator.accept(call)
     with pytest.raises(PayloadTooLarge):

@@ -23,7 +23,6 @@ from greatseal.api.http import Parameters
 from greatseal.api.identity import (
     Authenticated,
     Denied,
-    LoggedIn,
     LoginOption,
     PasswordAndCode,
 )
@@ -34,7 +33,6 @@ from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
-from greatseal.testing.negotiate import FakeNegotiator
 
 
 async def test_pam() -> None:
@@ -80,17 +78,6 @@ async def test_passkey() -> None:
 
     assert msgspec.json.decode(reply.body)["sub"] == "ann@EXAMPLE"
     assert "Set-Cookie" in dict(reply.headers)
-
-
-async def test_spnego() -> None:
-    login = FakeLogin(logins.SpnegoAuthenticator(FakeNegotiator("ann@EXAMPLE", legs=["bob@EXAMPLE"], indicators=("otp",))))
-
-    done = await logins.negotiate_at_authorize(login, FakeCall(headers=[("Authorization", "Negotiate ann@EXAMPLE")]))
-    assert isinstance(done, LoggedIn)
-    assert done.session.amr == ("kerberos", "pwd", "otp", "mfa")
-    leg: Any = await logins.negotiate_at_authorize(login, FakeCall(headers=[("Authorization", "Negotiate bob@EXAMPLE")]))
-    assert leg.status == 401
-    assert await logins.negotiate_at_authorize(login, FakeCall()) is None
 
 
 class TestRichAuthorization(ExtensionContract):

@@ -23,7 +23,6 @@ from greatseal.api.identity import (
     LoggedIn,
     Login,
     LoginContext,
-    NegotiateHeader,
     NotMine,
     Password,
     PasswordAndCode,
@@ -31,13 +30,9 @@ from greatseal.api.identity import (
     PasswordExpired,
     Upstream,
 )
-from greatseal.api.kerberos import Absent, Negotiator, Ready
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.services import LOGIN
 from greatseal.host import Host
-
-AMR = {"hardened": ("pwd",), "otp": ("pwd", "otp", "mfa"), "pkinit": ("sc",)}
-
 
 # ---- Authenticators: password, password and code, Negotiate
 
@@ -85,26 +80,6 @@ class OtpAuthenticator(Authenticator[PasswordAndCode]):
         if not await self.use(first.subject, credential.code):
             raise Denied("wrong user name or password")
         return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
-
-
-class SpnegoAuthenticator(Authenticator[NegotiateHeader]):
-    name = "spnego"
-    credential = NegotiateHeader
-
-    def __init__(self, negotiator: Negotiator) -> None:
-        self.negotiator = negotiator
-
-    async def attempt(self, credential: NegotiateHeader, context: LoginContext) -> Attempted:
-        if not isinstance(self.negotiator.state, Ready):
-            return NotMine()
-        outcome = await self.negotiator.accept(credential.call)
-        if isinstance(outcome, Continue):
-            return outcome
-        if isinstance(outcome, Absent):
-            return NotMine()
-        username, _, realm = outcome.principal.rpartition("@")
-        amr = ("kerberos", *(value for indicator in outcome.indicators for value in AMR.get(indicator, ())))
-        return Authenticated(username=username, realm=realm, amr=amr, headers=outcome.headers)
 
 
 # ---- Pages and endpoints
@@ -172,18 +147,6 @@ async def upstream_logout(login: Login, sessions: Sequence[str]) -> Reply:
     for id in sessions:
         await login.end(id)
     return Reply.empty(200)
-
-
-async def negotiate_at_authorize(login: Login, call: Call) -> Completed | Reply | None:
-    """GET /authorize with a Negotiate header: a session, another leg, or None to go on with the cookie."""
-    attempted = await login.attempt(call, NegotiateHeader(call=call))
-    match attempted:
-        case Authenticated():
-            return await login.complete(call, attempted, call.url)
-        case Continue(headers=headers):
-            return Reply.empty(401).with_headers(*headers)
-        case _:
-            return None
 
 
 def page(completed: Completed) -> Reply:

@@ -145,6 +145,13 @@ class Authenticator(ABC, Generic[K]):
         might have denied). The caller counts attempts and makes unknown users cost the same time as wrong passwords.
         """
 
+    def challenge(self, call: Call) -> str:
+        """What the sign-in page asks the browser of this call for in WWW-Authenticate (RFC 9110 s11.6.1); empty: for nothing.
+
+        For a credential that browsers show only when they are asked. The page is served as 401 then, for those that have none.
+        """
+        return ""
+
 
 # ---- Around the login page
 

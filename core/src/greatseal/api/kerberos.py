@@ -47,7 +47,8 @@ class Negotiator(Protocol):
         """Whether ``accept`` can succeed now; the keytab is looked at again when it changed."""
 
     async def accept(self, call: Call) -> Accepted | Continue | Absent:
-        """One leg of the exchange. A half-open context lives on ``call.connection``, never behind a trusted proxy.
+        """One leg of the exchange. A half-open context lives on ``call.connection``. Behind a trusted proxy there is none, and Continue
+        asks the client to begin again, with a ticket at once.
 
         Raises :class:`NegotiateRefused` for a token that does not authenticate, Unavailable when not Ready, PayloadTooLarge above 48 KiB.
         """

@@ -41,7 +41,7 @@ class FakeNegotiator:
             raise NegotiateRefused("the token does not authenticate")
         if principal in self.legs and half_open is None:
             if call.connection.trusted_proxy:
-                raise NegotiateRefused("an exchange of several legs needs a connection of its own")
+                return Continue(headers=(("WWW-Authenticate", "Negotiate"),))
             call.connection.state["negotiate"] = principal
             return Continue(headers=(("WWW-Authenticate", "Negotiate more"),))
         return Accepted(principal=principal, indicators=self.indicators, headers=(("WWW-Authenticate", "Negotiate done"),))

@@ -16,6 +16,7 @@ all_features = (
     "jwt-bearer",
     "rar",
     "registration",
+    "spnego",
     "token-authority",
     "token-exchange",
 )

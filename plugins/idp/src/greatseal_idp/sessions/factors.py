@@ -34,4 +34,7 @@ def missing_factors(user: User, authenticated: Authenticated) -> tuple[str, ...]
 
 
 def _shown(kind: str, authenticated: Authenticated) -> bool:
+    # Who has a ticket has proven a password to the KDC, which gives no ticket for one to those who may not sign in so.
+    if kind == "password" and "kerberos" in authenticated.amr:
+        return True
     return PROVEN_BY[kind] in authenticated.amr or (kind == "idp" and authenticated.upstream is not None)

@@ -1,6 +1,9 @@
 """Sign-in by ``Authorization: Negotiate`` (RFC 4559), where a page would ask for a password otherwise."""
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import msgspec
 
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import Authenticated, Authenticator, Continue, Denied, LoggedIn, NegotiateHeader, PasswordExpired
@@ -22,14 +25,16 @@ class Negotiation:
         self._pages = pages
 
     def around(self, handler: Handler, *, done: Callable[[LoggedIn], Reply] | None = None) -> Handler:
-        """``handler`` for whoever sends the header, or none. With ``done`` a sign-in is the answer, and the handler is for the others.
+        """``handler`` for whoever sends the header, or none. With ``done`` a sign-in is the answer, and the handler is for the others,
+        whom it may ask for the header.
 
         A header that proves nobody counts as none; one that needs another leg is 401.
         """
 
         async def answer(call: Call) -> Reply:
             if not self._is_asked(call):
-                return await handler(call)
+                reply = await handler(call)
+                return self._challenged(call, reply) if done is not None else reply
             try:
                 attempted = await self._login.attempt(call, NegotiateHeader(call=call))
             except (Denied, NegotiateRefused):
@@ -49,6 +54,14 @@ class Negotiation:
         if scheme.lower() != "negotiate":
             return False
         return any(one.credential is NegotiateHeader for one in self._host.components(Authenticator).values())
+
+    def _challenged(self, call: Call, reply: Reply) -> Reply:
+        """The page that signs people in, as a question to browsers that have more than a password."""
+        found = dict.fromkeys(one.challenge(call) for one in self._host.components(Authenticator).values())
+        challenges = tuple(("WWW-Authenticate", one) for one in found if one)
+        if not challenges or reply.status != HTTPStatus.OK or "Authorization" in call.headers:
+            return reply
+        return msgspec.structs.replace(reply, status=401).with_headers(*challenges)
 
     async def _go_on(self, call: Call, who: Authenticated, handler: Handler, done: Callable[[LoggedIn], Reply] | None) -> Reply:
         return_to = call.query.get("return_to")

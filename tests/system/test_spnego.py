@@ -1,0 +1,162 @@
+"""Sign-in by tickets of a real KDC: at /authorize, at the sign-in page, behind a proxy, at /register, and with an authority token."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from rig.kdc import REALM, Kdc
+from rig.realm import need_kerberos, realm_in
+
+from greatseal.testing.desk import Answer, Desk, forgetful
+from greatseal.testing.plugin import StartService
+
+PEOPLE = '[[user]]\nusername = "alice"\ndisplay_name = "Alice"\n[[user]]\nusername = "bob"\ngroups = ["admins"]\n'
+PAGE = "/ui/auth/login"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+DeskOf = Callable[..., Awaitable[Desk]]
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    need_kerberos()
+    with realm_in(tmp_path_factory.mktemp("realm")) as kdc:
+        yield kdc
+
+
+@pytest.fixture(scope="module")
+def alice(kdc: Kdc) -> Any:
+    from rig.initiator import Initiator
+
+    return Initiator(kdc, "alice", password="alicepw")
+
+
+@pytest.fixture
+async def desk_of(kdc: Kdc, start_service: StartService, tmp_path: Any) -> AsyncIterator[DeskOf]:
+    people = tmp_path / "users.toml"
+    people.write_text(PEOPLE)
+    people.chmod(0o600)
+    async with forgetful() as http:
+
+        async def start(*more: str, **sections: Any) -> Desk:
+            server = {"realm": REALM, **sections.pop("server", {})}
+            gssapi = {"keytab_file": str(kdc.folder / "http.keytab")}
+            features = ("idp", "resolver", "users-file", "gssapi", "spnego", *more)
+            service = await start_service(*features, server=server, gssapi=gssapi, users={"file": str(people)}, **sections)
+            return Desk(service, http)
+
+        yield start
+
+
+@pytest.fixture
+async def desk(desk_of: DeskOf) -> Desk:
+    return await desk_of()
+
+
+async def come(desk: Desk, who: Any, path: str = PAGE, **more: Any) -> Answer:
+    headers = {"Authorization": who.negotiate(), "Accept": "text/html", **more.pop("headers", {})}
+    return await desk.get(path, headers=headers, **more)
+
+
+async def subject(desk: Desk, answer: Answer) -> str:
+    sub: str = (await desk.get("/api/auth/me", cookie=answer.cookie)).json["sub"]
+    return sub
+
+
+async def test_idp_007_idp_223_idp_224_idp_348_a_ticket_signs_in_and_the_client_verifies_the_answer(desk: Desk, alice: Any) -> None:
+    from rig.initiator import answered, header
+
+    context = alice.context()
+    first = context.step()
+
+    answer = await desk.get(f"{PAGE}?return_to=%2Faccount", headers={"Authorization": header(first)})
+
+    assert (answer.status, answer.location) == (302, "/account")
+    context.step(answered(answer.headers["WWW-Authenticate"]))
+    assert context.complete
+    assert await subject(desk, answer) == f"alice@{REALM}"
+    (event,) = await desk.events("login_success")
+    assert event.sub == f"alice@{REALM}"
+
+
+async def test_s083_a_replayed_token_is_the_page(desk: Desk, alice: Any) -> None:
+    headers = {"Authorization": alice.negotiate()}
+
+    assert [(await desk.get(PAGE, headers=headers)).status for _ in range(2)] == [302, 200]
+
+
+async def test_idp_199_idp_207_idp_348_the_header_counts_before_the_query(desk: Desk, alice: Any) -> None:
+    answer = await desk.post("/authorize", data=b"", headers={"Authorization": alice.negotiate(), **FORM})
+
+    assert (answer.status, answer.json) == (400, {"error": "invalid_request", "error_description": "client_id required"})
+    assert await subject(desk, answer) == f"alice@{REALM}"
+
+
+async def test_idp_201_idp_225_three_legs_at_both_endpoints(desk: Desk, alice: Any) -> None:
+    from rig.initiator import KERBEROS, Legs, answered, header
+
+    for path, last in ((f"{PAGE}?return_to=%2Faccount", 302), ("/authorize", 400)):
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1), cookie_jar=aiohttp.DummyCookieJar()) as http:
+            one, legs = Desk(desk.service, http), Legs(alice.context(mech=KERBEROS))
+            first = await one.get(path, headers={"Authorization": header(legs.first())})
+            second = await one.get(path, headers={"Authorization": header(legs.second())})
+            assert (first.status, second.status) == (401, 401)
+            assert not first.cookies
+            assert not second.cookies
+            third = await one.get(path, headers={"Authorization": header(legs.third(answered(second.headers["WWW-Authenticate"])))})
+            assert third.status == last
+            assert await subject(desk, third) == f"alice@{REALM}"
+
+
+async def test_s085_r63_behind_a_trusted_proxy_each_request_stands_alone(desk_of: DeskOf, kdc: Kdc, alice: Any) -> None:
+    from rig.initiator import KERBEROS, Initiator, Legs, header
+
+    desk = await desk_of(server={"trusted_proxies": ["127.0.0.1/32"]})
+    bob, legs = Initiator(kdc, "bob", password="bobpw"), Legs(alice.context(mech=KERBEROS))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1), cookie_jar=aiohttp.DummyCookieJar()) as http:
+        proxy = Desk(desk.service, http)
+        first = await proxy.get(PAGE, headers={"Authorization": header(legs.first()), "X-Forwarded-For": "192.0.2.1"})
+        between = await come(proxy, bob, headers={"X-Forwarded-For": "192.0.2.2"})
+        stranger = await proxy.get(PAGE, headers={"X-Forwarded-For": "192.0.2.3"})
+        second = await proxy.get(PAGE, headers={"Authorization": header(legs.second()), "X-Forwarded-For": "192.0.2.1"})
+
+    assert (first.status, first.headers["WWW-Authenticate"], first.cookies) == (401, "Negotiate", ())
+    assert await subject(desk, between) == f"bob@{REALM}"
+    assert (stranger.status, second.status) == (200, 200)
+    assert not any(cookie.startswith("greatseal_session") for answer in (stranger, second) for cookie in answer.cookies)
+
+
+async def test_idp_213_a_host_registers_a_client_with_the_session_of_its_ticket(desk_of: DeskOf, kdc: Kdc) -> None:
+    from rig.initiator import Initiator
+
+    desk = await desk_of("registration")
+    host = await come(desk, Initiator(kdc, "host/web1.chancery.test", keytab="web1.keytab"))
+    person = await come(desk, Initiator(kdc, "bob", password="bobpw"))
+    wanted = {"redirect_uris": ["https://web1.chancery.test/callback"], "client_name": "web1"}
+
+    made, refused = [await desk.post("/register", json=wanted, cookie=one.cookie) for one in (host, person)]
+
+    assert made.status == 201, made.text
+    assert refused.status == 404, refused.text  # no token is configured, so for people there is nothing
+
+
+async def test_idp_348_idp_313_the_token_authority_takes_the_ticket_of_the_keytab(desk_of: DeskOf, alice: Any) -> None:
+    desk = await desk_of("token-authority")
+    fingerprint = "SHA256 " + ":".join(["AB"] * 32)
+    body = {"atc": {"tktype": "JWTClaimConstraints", "tkvalue": "", "fingerprint": fingerprint}}
+
+    bare = await desk.post("/at/account/1/token", json=body)
+    given = await desk.post("/at/account/1/token", json=body, headers={"Authorization": alice.negotiate()})
+
+    assert (bare.status, bare.headers["WWW-Authenticate"]) == (401, "Negotiate")
+    assert (given.status, "token" in given.json) == (200, True)
+    discovered = (await desk.get("/.well-known/oauth-authorization-server")).json
+    assert discovered["token_authority_endpoint"].endswith("/at/account/{id}/token")
+
+
+async def test_a_person_of_another_realm_is_not_signed_in(desk_of: DeskOf, alice: Any) -> None:
+    desk = await desk_of(server={"realm": "OTHER.TEST"})
+
+    answer = await come(desk, alice)
+
+    assert (answer.status, any(one.startswith("greatseal_session") for one in answer.cookies)) == (200, False)
