@@ -202,6 +202,17 @@ class LibraryContract(ABC):
         assert again.bind(f"uid=erin,{PEOPLE}", "ganz anders ü").ok
         assert again.change_password(f"uid=erin,{PEOPLE}", "ganz anders ü", "erinpw").ok
 
+    def test_a_value_is_replaced_where_the_old_one_is_there_and_else_nothing_is(self, open_link, slapd):
+        link = open_link(here(slapd))
+        link.bind(MANAGER, MANAGER_PASSWORD)
+        try:
+            assert not link.replace_value(ALICE, "mail", b"wrong@chancery.test", b"new@chancery.test").ok
+            assert link.replace_value(ALICE, "mail", b"alice@chancery.test", b"new@chancery.test").ok
+            (entry,) = link.search(alice("mail")).entries
+            assert entry.texts("mail") == ("new@chancery.test",)
+        finally:
+            slapd.replace("alice", "mail", "alice@chancery.test")
+
     def test_nobody_there_is_down(self, open_link):
         with pytest.raises(Down, match="refused") as down:
             open_link(Server("ldap", "127.0.0.1", free_port()))

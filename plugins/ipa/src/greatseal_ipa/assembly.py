@@ -7,6 +7,7 @@ from greatseal.api.kerberos import Tickets
 from greatseal.api.problems import Unavailable
 from greatseal.api.services import RESOLVER, TICKETS
 from greatseal.host import Host
+from greatseal_ipa.active_directory import ActiveDirectory
 from greatseal_ipa.freeipa import FreeIpa
 from greatseal_ipa.ldap3_link import Ldap3
 from greatseal_ipa.library import Down, Link, Outcome, Server, Terms
@@ -18,7 +19,7 @@ from greatseal_ipa.schema import Schema
 from greatseal_ipa.servers import Servers, is_of_this_machine, server_of
 from greatseal_ipa.settings import IpaSettings
 
-SCHEMAS: dict[str, type[Schema]] = {schema.name: schema for schema in (FreeIpa, OpenLdap)}
+SCHEMAS: dict[str, type[Schema]] = {schema.name: schema for schema in (FreeIpa, OpenLdap, ActiveDirectory)}
 
 
 class Assembly:

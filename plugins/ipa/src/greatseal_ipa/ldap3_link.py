@@ -136,6 +136,13 @@ class Ldap3Link:
             result = self._connection.result
         return _outcome(result)
 
+    def replace_value(self, dn: str, attribute: str, old: bytes, new: bytes) -> Outcome:
+        """See :class:`greatseal_ipa.library.Link`."""
+        with self._asking():
+            changes = {attribute: [(ldap3.MODIFY_DELETE, [old]), (ldap3.MODIFY_ADD, [new])]}
+            _, result, *_ = self._connection.modify(dn, changes)
+        return _outcome(result)
+
     def close(self) -> None:
         """See :class:`greatseal_ipa.library.Link`."""
         with suppress(LDAPException, OSError):

@@ -143,6 +143,9 @@ class Link(Protocol):
     def change_password(self, dn: str, old: str, new: str) -> Outcome:
         """RFC 3062, for the entry that is bound."""
 
+    def replace_value(self, dn: str, attribute: str, old: bytes, new: bytes) -> Outcome:
+        """Take one value of an entry away and give it another one, both or nothing."""
+
     def close(self) -> None:
         """Say goodbye without waiting."""
 

@@ -28,6 +28,8 @@ WRONG = frozenset({INVALID_CREDENTIALS, UNWILLING, INAPPROPRIATE_AUTHENTICATION,
 """Codes of a bind that say something of the account or the password; every other one is about the server."""
 MOST_WORDS = 300
 """Characters of what a server's policy says to a person."""
+UNTOLD = "the directory refused the new password: it is too short, too simple, was used before, or the last change is too recent"
+"""Where the server has numbers for it, and no words."""
 PLAIN = "the name or the password is wrong"
 
 
@@ -102,18 +104,10 @@ class IpaChanger(PasswordChanger):
         require_sendable(old)
         if not new.value or "\0" in new.value:
             return ChangeRefused(messages=("enter a new password",))
-        schema = self._reader.schema
-
-        def change_it(link: Link, bound: Outcome) -> Outcome | None:
-            """None where the server lets nobody in with an expired password, not even to change it."""
-            if bound.ok:
-                return link.change_password(person.dn, old.value, new.value)
-            if schema.refused_as(bound.code, bound.message, bound.policy) == "expired":
-                return None
-            require_right(bound)
-            return bound
-
-        outcome = await self._reader.pool.as_user(person.dn, old.value, change_it)
+        if self._reader.schema.password_attribute is not None:
+            outcome: Outcome | None = await self._by_value(person, old, new)
+        else:
+            outcome = await self._by_bind(person, old, new)
         self._reader.forget(username)
         self._reader.forget(person.user.username)
         if outcome is None:
@@ -121,8 +115,39 @@ class IpaChanger(PasswordChanger):
         if outcome.code == INVALID_CREDENTIALS:
             raise Denied("the old password is wrong")
         if not outcome.ok:
-            return ChangeRefused(messages=(_words(outcome, old, new),))
+            return ChangeRefused(messages=(_words(outcome, old, new) if self._reader.schema.password_attribute is None else UNTOLD,))
         return Authenticated(username=person.user.username, realm=person.user.realm, amr=("pwd",))
+
+    async def _by_bind(self, person: Person, old: Secret, new: Secret) -> Outcome | None:
+        """As the person (RFC 3062). None where the server lets nobody in with an expired password, not even to change it."""
+        schema = self._reader.schema
+
+        def change_it(link: Link, bound: Outcome) -> Outcome | None:
+            if bound.ok:
+                return link.change_password(person.dn, old.value, new.value)
+            if schema.refused_as(bound.code, bound.message, bound.policy) == "expired":
+                return None
+            require_right(bound)
+            return bound
+
+        return await self._reader.pool.as_user(person.dn, old.value, change_it)
+
+    async def _by_value(self, person: Person, old: Secret, new: Secret) -> Outcome:
+        """As whoever knows the old password, on a connection of the service: nobody can bind with one that must be changed.
+
+        The server takes the old value away only where it is that of the account. It is asked first whether it is, by a bind, so that a
+        wrong one is told from a new one that its policy refuses.
+        """
+        schema = self._reader.schema
+        attribute = schema.password_attribute or ""
+        bound = await self._reader.pool.as_user(person.dn, old.value, _itself)
+        if not self._proves(bound):
+            require_right(bound)
+        values = schema.password_value(old.value), schema.password_value(new.value)
+        return await self._reader.pool.as_itself(lambda link: link.replace_value(person.dn, attribute, *values))
+
+    def _proves(self, bound: Outcome) -> bool:
+        return not bound.ok and self._reader.schema.refused_as(bound.code, bound.message, bound.policy) == "expired"
 
 
 async def _person(reader: Reader, username: str) -> Person | None:

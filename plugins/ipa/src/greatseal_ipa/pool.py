@@ -52,6 +52,19 @@ class Pool:
         """Ask. Raises DirectoryUnavailable, and Oversized where the answer would be far too long."""
         return await self._run("ldap", self._anywhere, lambda server: self._with_kept(server, lambda link: self._search(link, query)))
 
+    async def as_itself(self, then: Callable[[Link], Outcome]) -> Outcome:
+        """Do something on a connection of the service. Raises DirectoryUnavailable."""
+
+        def once(server: Server) -> Outcome:
+            link = self._new(server)
+            try:
+                self.questions += 1
+                return then(link)
+            finally:
+                link.close()
+
+        return await self._run("ldap-bind", self._anywhere, once)
+
     async def as_user(self, dn: str, password: str, then: Callable[[Link, Outcome], T]) -> T:
         """Bind on a connection of its own as somebody else, and do what follows with the outcome. Raises DirectoryUnavailable."""
 

@@ -191,7 +191,10 @@ class Reader:
     async def _hostgroups_of(self, hostname: str) -> frozenset[str] | None:
         query = self.schema.host(hostname)
         entries = (await self._ask(query)).entries if query is not None else ()
-        return self.schema.read_hostgroups(entries[0]) if entries else None
+        if not entries or (groups := self.schema.hostgroups_with(entries[0].dn)) is None:
+            return self.schema.read_hostgroups(entries[0]) if entries else None
+        found = await self._ask(msgspec.structs.replace(groups, limit=MOST_GROUPS))
+        return frozenset(name for entry in found.entries if (name := self.schema.hostgroup_name(entry)))
 
     async def _managed_by(self, principal: str) -> frozenset[str] | None:
         query = self.schema.principal(principal)

@@ -64,6 +64,9 @@ class Schema(ABC):
     levels: ClassVar[int] = 0
     """How often :meth:`groups_with` is asked at most, for groups in groups; 0 where the user's own entry names all groups."""
 
+    password_attribute: ClassVar[str | None] = None
+    """What a password is changed by, old value against new one, where the server does not know RFC 3062; the connection must have TLS."""
+
     def __init__(self, base_dn: str, realm: str) -> None:
         self.base_dn = base_dn
         self.realm = realm
@@ -155,6 +158,10 @@ class Schema(ABC):
         """The host groups that a machine's entry names."""
         return frozenset()
 
+    def hostgroups_with(self, dn: str) -> Query | None:
+        """Groups that have a machine, nested ones too; None where :meth:`read_hostgroups` knows."""
+        return None
+
     def hostgroups(self, prefix: str) -> Query | None:
         """Entries of host groups whose name begins so."""
         return None
@@ -194,6 +201,10 @@ class Schema(ABC):
         return ()
 
     # ---- Passwords
+
+    def password_value(self, password: str) -> bytes:
+        """A value of ``password_attribute``."""
+        return password.encode()
 
     def refused_as(self, code: int, message: str, policy: int | None) -> str | None:
         """What the refusal of a bind says besides wrong: ``expired``, of a right password alone, ``locked`` or ``disabled``."""

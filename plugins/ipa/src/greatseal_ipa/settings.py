@@ -17,8 +17,8 @@ class IpaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`ldap://`, `ldaps://` or `ldapi://`, one or several in the order of preference; none: the SRV records `_ldap._tcp` of the realm."""
     base_dn: str | None = None
     """The entry above all others; left out, `dc=example,dc=com` for the realm EXAMPLE.COM."""
-    schema: Literal["freeipa", "openldap"] = "freeipa"
-    """Where the directory has what: FreeIPA's own, or inetOrgPerson with groups of names or of RFC 2307."""
+    schema: Literal["freeipa", "openldap", "active-directory"] = "freeipa"
+    """Where the directory has what: FreeIPA's own, inetOrgPerson with groups of names or of RFC 2307, or that of Active Directory."""
     ca_cert_file: Path | None = None
     """PEM of the authorities that the server's certificate may come from; left out, those of the system."""
     start_tls: bool = True
