@@ -9,10 +9,10 @@ from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD, SUFFIX, Slapd
 from security.idp_desk import open_desk
 
 from greatseal.api.clients import Client
-from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.identity import AccessDenied
 from greatseal.api.problems import Unavailable
 from greatseal.api.tokens import GrantCheck, GrantQuestion
+from greatseal.testing.access import RuleSourceContract
 from greatseal_hbac.evaluation import Facts, RuleSet
 from greatseal_hbac.sources import _copy
 from greatseal_ipa.access import IpaRules
@@ -94,14 +94,22 @@ async def test_a_rule_that_cannot_be_read_is_wrong_and_enabled(make_slapd, chang
     assert (rule.wrong, rule.enabled) == (said, True)
 
 
-async def test_an_outage_is_no_empty_book(make_slapd):
-    with make_slapd() as slapd:
-        parts = Parts(slapd.uri)
-    try:
-        with pytest.raises(DirectoryUnavailable):
-            await IpaRules(parts.pool, SUFFIX).read()
-    finally:
-        parts.close()
+class TestIpaRules(RuleSourceContract):
+    some = "devs_on_web"
+
+    @pytest.fixture(autouse=True)
+    def _parts(self, parts, make_slapd):
+        with make_slapd() as gone:
+            self.gone = Parts(gone.uri)
+        self.parts = parts
+        yield
+        self.gone.close()
+
+    def source(self):
+        return IpaRules(self.parts.pool, SUFFIX)
+
+    def broken(self):
+        return IpaRules(self.gone.pool, SUFFIX)
 
 
 @pytest.fixture

@@ -176,6 +176,15 @@ async def test_a_book_of_too_many_rules_is_none() -> None:
     assert missing == {"policies": f"policies has {MOST_RULES + 1} access rules; at most {MOST_RULES} are read"}
 
 
+@pytest.mark.parametrize("ids", [("1", "1"), ("",), ("x" * 201,)])
+async def test_a_book_whose_rules_cannot_be_told_apart_is_none(ids: tuple[str, ...]) -> None:
+    source = Policies()
+    source.book = RuleBook(rules=tuple(AccessRule(id=one, name="one", **ANYBODY) for one in ids))
+
+    _, missing = await Books(Host(source)).current()
+    assert missing == {"policies": "policies has access rules without an id of their own of 1 to 200 characters"}
+
+
 async def test_doctor_says_what_is_read_from_a_copy_and_what_is_away() -> None:
     source = Policies()
     wrong = "its ipaEnabledFlag is missing"

@@ -12,10 +12,13 @@ import msgspec
 
 from greatseal.api.components import Component
 
-__all__ = ["MOST_RULES", "AccessRule", "RuleBook", "RuleSource"]
+__all__ = ["LONGEST_ID", "MOST_RULES", "AccessRule", "RuleBook", "RuleSource"]
 
 MOST_RULES = 10_000
 """Rules of one source. A book with more is refused as a whole: one that was cut might lack what an administrator counts on."""
+
+LONGEST_ID = 200
+"""Characters of the id of a rule."""
 
 
 class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +29,7 @@ class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """Stable, and unique in its source: 1 to 200 characters."""
+    """Stable, and unique in its source."""
     name: str
     description: str = ""
     enabled: bool = True

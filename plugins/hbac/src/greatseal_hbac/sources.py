@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from greatseal.api.access import MOST_RULES, AccessRule, RuleBook, RuleSource
+from greatseal.api.access import LONGEST_ID, MOST_RULES, AccessRule, RuleBook, RuleSource
 from greatseal.api.problems import Unavailable
 from greatseal.host import Host
 from greatseal_hbac.evaluation import Category, Content, Rule
@@ -92,6 +92,8 @@ def _copy(name: str, book: RuleBook, *, at: float) -> Copy:
     """Raises Unavailable for a book that no source may have."""
     if len(book.rules) > MOST_RULES:
         raise Unavailable(UNREADABLE, cause=f"{name} has {len(book.rules)} access rules; at most {MOST_RULES} are read")
+    if len({rule.id for rule in book.rules if rule.id and len(rule.id) <= LONGEST_ID}) < len(book.rules):
+        raise Unavailable(UNREADABLE, cause=f"{name} has access rules without an id of their own of 1 to {LONGEST_ID} characters")
     if any(rule.wrong and rule.enabled for rule in book.rules):
         rules = [msgspec.structs.replace(rule, wrong=rule.wrong or "another rule of its source is not understood") for rule in book.rules]
     else:

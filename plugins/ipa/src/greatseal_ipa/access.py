@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from greatseal.api.access import MOST_RULES, AccessRule, RuleBook, RuleSource
+from greatseal.api.access import LONGEST_ID, MOST_RULES, AccessRule, RuleBook, RuleSource
 from greatseal.api.directory import DirectoryUnavailable
 from greatseal_ipa.library import Entry, Oversized, Query
 from greatseal_ipa.names import child_of
@@ -56,7 +56,7 @@ class IpaRules(RuleSource):
             wrong = "its ipaEnabledFlag is missing, or may not be read"
         users, hosts, services = (entry.texts(name) for name in ("memberUser", "memberHost", "memberService"))
         return AccessRule(
-            id=(entry.text("ipaUniqueID") or entry.dn)[:200],
+            id=(entry.text("ipaUniqueID") or entry.dn)[:LONGEST_ID],
             name=(entry.text("cn") or "")[:256],
             description=(entry.text("description") or "")[:1024],
             enabled=enabled is not False,
