@@ -13,6 +13,7 @@ from architecture.typing import (
     identities,
     logins,
     operators,
+    passkeys,
 )
 
 from greatseal.api.authorization import Answer, Ask
@@ -28,11 +29,13 @@ from greatseal.api.identity import (
 )
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES, LOGIN
+from greatseal.api.store import Refuse
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
 from greatseal.testing.logins import FakeLogin, LoginOptionsContract
+from greatseal.testing.passkeys import PasskeyStoreContract, some_passkey
 
 
 async def test_pam() -> None:
@@ -71,13 +74,6 @@ async def test_otp() -> None:
     assert first.amr == ("pwd", "otp", "mfa")
     with pytest.raises(Denied):
         await login.attempt(FakeCall("POST"), typed)
-
-
-async def test_passkey() -> None:
-    reply = await logins.passkey_complete(FakeLogin(), FakeCall("POST"), "ann", "EXAMPLE", verified=True)
-
-    assert msgspec.json.decode(reply.body)["sub"] == "ann@EXAMPLE"
-    assert "Set-Cookie" in dict(reply.headers)
 
 
 class TestRichAuthorization(ExtensionContract):
@@ -132,6 +128,58 @@ class TestFederation(ClientResolverContract):
 
     def resolver(self) -> Any:
         return identities.Federation()
+
+
+class TestIpaPasskeys(PasskeyStoreContract):
+    subject, source = "ann@EXAMPLE", "ipa"
+    values: dict[str, list[str]]
+
+    async def store(self) -> Any:
+        if "values" not in vars(self):
+            self.values = {"ann": []}
+        return passkeys.IpaPasskeys(Ran(), "EXAMPLE", self.search, self.modify)  # type: ignore[arg-type]
+
+    async def search(self, query: str) -> Any:
+        name, _, value = query.strip("()").partition("=")
+        if name == "uid":
+            return {value: self.values.get(value, [])}
+        return {uid: [one for one in values if one.startswith(value.rstrip("*"))] for uid, values in self.values.items()}
+
+    async def modify(self, change: str, uid: str, value: str) -> bool:
+        values = self.values.setdefault(uid, [])
+        if change == "delete":
+            values.remove(value)
+            return True
+        if any(one.split(",")[0] == value.split(",", maxsplit=1)[0] for one in values):
+            return False
+        values.append(value)
+        return True
+
+
+class Ran:
+    """A database whose transactions have nothing."""
+
+    async def write(self, fn: Any) -> None:
+        try:
+            fn(None)
+        except Refuse as refused:
+            raise refused.problem from None
+
+
+class TestRegistryPasskeys(PasskeyStoreContract):
+    subject, source = "ann@EXAMPLE", None
+    held = (some_passkey("ann@EXAMPLE"),)
+
+    async def store(self) -> Any:
+        return passkeys.RegistryPasskeys({self.subject: self.held})
+
+
+async def test_a_part_of_the_account_page() -> None:
+    login = FakeLogin()
+    await login.complete(FakeCall(), Authenticated(username="ann", realm="EXAMPLE", amr=("pwd",)), None)
+    (session,) = login.sessions.values()
+
+    assert [line.title for line in await passkeys.Devices().lines(session)] == ["The phone of ann"]
 
 
 async def test_webui(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 import pytest_asyncio
 from aiohttp import ClientSession, web
-from rig.browser import CHROMIUM, Browser, Page
+from rig.browser import CHROMIUM, CONTRAST, Browser, Page
 from sqlalchemy import select
 
 from greatseal.testing.service import Service, document, serve
@@ -203,29 +203,6 @@ async def test_a_fragment_arrives_as_a_fragment(service: Service, app: App, page
     await page.goto(url, to=app.callback)
 
     assert parse_qs((await page.run("location.hash")).removeprefix("#"))["error"] == ["login_required"]
-
-
-# Every text whose contrast with its background is below 4.5:1 (WCAG 2.2, 1.4.3).
-CONTRAST = """
-(() => {
-  const parse = text => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = element => {
-    for (; element; element = element.parentElement) {
-      const colour = parse(getComputedStyle(element).backgroundColor);
-      if (colour.length < 4 || colour[3] > 0) return colour;
-    }
-    return [255, 255, 255];
-  };
-  return [...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
-    .map(e => {
-      const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
-      return [e.tagName, e.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)];
-    })
-    .filter(([, , ratio]) => ratio < 4.5);
-})()
-"""
 
 
 async def test_the_page_that_signs_out_tells_the_application_in_a_frame_and_leads_back(service: Service, app: App, page: Page) -> None:

@@ -27,6 +27,27 @@ QUIET = (
 )
 PATIENCE = 20.0
 Event = tuple[str, str, dict[str, Any]]
+CONTRAST = """
+(() => {
+  const parse = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = parse(getComputedStyle(element).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+    .map(e => {
+      const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+      return [e.tagName, e.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)];
+    })
+    .filter(([, , ratio]) => ratio < 4.5);
+})()
+"""
+"""Every text of a page whose contrast with its background is below 4.5:1 (WCAG 2.2, 1.4.3)."""
 
 
 class Browser:
@@ -150,6 +171,11 @@ class Page:
     async def focused(self, id: str) -> None:
         """Wait until the element with this id has the focus: autofocus comes a moment after the page."""
         look = f"const look = () => document.activeElement?.id === {id!r} ? done() : requestAnimationFrame(look)"
+        await self.run(f"new Promise(done => {{ {look}; look() }})")
+
+    async def appeared(self, selector: str) -> None:
+        """Wait until a script shows the element."""
+        look = f"const look = () => document.querySelector({selector!r})?.checkVisibility() ? done() : requestAnimationFrame(look)"
         await self.run(f"new Promise(done => {{ {look}; look() }})")
 
     async def text(self) -> str:

@@ -1,4 +1,4 @@
-"""LOGIN as an expired PAM password, a passkey, an upstream callback and SPNEGO use it, and the authenticators behind it.
+"""LOGIN as an expired PAM password, an upstream callback and SPNEGO use it, and the authenticators behind it.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -117,21 +117,6 @@ async def change_expired_password(host: Host, call: Call, changers: Mapping[str,
     if isinstance(changed, ChangeRefused):
         raise BadRequest("; ".join(changed.messages))
     return page(await login.complete(call, changed, ticket.return_to))
-
-
-async def passkey_complete(login: Login, call: Call, username: str, realm: str, *, verified: bool) -> Reply:
-    """POST /api/auth/passkey/complete, after the assertion was verified: no authenticator is asked."""
-    amr = ("hwk", "user", "mfa") if verified else ("hwk",)
-    completed = await login.complete(call, Authenticated(username=username, realm=realm, amr=amr), None)
-    match completed:
-        case LoggedIn(session=session, headers=headers, return_to=return_to):
-            return Reply.json({"sub": session.subject, "return_to": return_to}, status=200).with_headers(*headers)
-        case FactorRequired(credentials=credentials):
-            raise AccessDenied("another factor is required", members={"credentials": credentials})
-        case PasswordExpired():
-            raise AccessDenied("the password has expired", members={"error": "password_expired"})
-        case _:
-            assert_never(completed)
 
 
 async def upstream_callback(login: Login, call: Call, upstream_id: str, claims: Mapping[str, str], local: str, return_to: str) -> Reply:

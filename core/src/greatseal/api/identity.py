@@ -7,7 +7,7 @@ provider) makes an :class:`Authenticated` and starts at ``complete``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -166,6 +166,25 @@ class LoginOption(msgspec.Struct, frozen=True, kw_only=True):
     """Where a provider was found: ``config``, or the name of the directory."""
 
 
+class LoginScript(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to sign in that a script of the login page carries out.
+
+    The page has it in an element ``with-<id>``, which is hidden until the script shows it: the button ``use-<id>`` with ``display_name``,
+    and the paragraph ``problem-<id>`` for what went wrong. ``words`` are what the script may have to say, in attributes ``data-<key>``
+    of that element.
+    """
+
+    id: str
+    display_name: str
+    path: str
+    """Of the script, under the issuer; a route of the plugin serves it."""
+    without: str
+    """What the page says where scripts do not run."""
+    autofill: str = ""
+    """The word that has the browser offer it in the user name field, such as ``webauthn`` (HTML, autofill detail tokens)."""
+    words: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class LoginOptions(ABC):
     """Offers ways to sign in on the login page and at /api/auth/providers."""
 
@@ -174,6 +193,10 @@ class LoginOptions(ABC):
     @abstractmethod
     async def options(self, context: LoginContext) -> Sequence[LoginOption]:
         """Called for each showing of the page, so from memory. What it raises is logged and leaves the option out."""
+
+    def scripts(self) -> Sequence[LoginScript]:
+        """Ways that need a script; they are on the login page alone."""
+        return ()
 
     async def hint(self, username: str) -> str | None:
         """The id of the option that this user has to take, None when there is none. Same time for users who do not exist."""
@@ -281,6 +304,18 @@ class Login(Protocol):
         ``return_to`` that is no path of this origin becomes the default. Raises :class:`AccessDenied` for a disabled, locked or expired
         account and for a refusing check, Unavailable when the account's directory cannot say; ``authenticated.headers`` are on the
         refusal too.
+        """
+
+    async def count(self, call: Call) -> None:
+        """Count an attempt that is proven elsewhere than by :meth:`attempt`, under the limit of its address. Raises RateLimited."""
+
+    async def failed(self, call: Call, reason: str, *, subject: str | None = None) -> None:
+        """Count and audit such an attempt that proved nobody. ``reason`` is for the log alone; ``subject`` is a person who exists."""
+
+    async def answer(self, call: Call, completed: "Completed", return_to: str | None) -> Reply:
+        """What a program is told of :meth:`complete`: the JSON of /api/auth/login, with the cookies of a session.
+
+        Raises a Forbidden with ``credentials`` where a factor is missing; a password that has expired is 403 with where to change it.
         """
 
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:

@@ -1,14 +1,16 @@
 """What pages for people share: their look and forms, how they say a refusal, and the start page ``/`` that every plugin may add to."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib import resources
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import msgspec
 
+from greatseal.api.components import Component
 from greatseal.api.http import Call, Parameters, Reply
-from greatseal.api.identity import Headers
+from greatseal.api.identity import Headers, SessionView
 from greatseal.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -41,6 +43,29 @@ class StartPart(msgspec.Struct, frozen=True, kw_only=True):
     lines: Callable[[], Sequence[StartLine]]
 
 
+class AccountLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a part of the account page: what it is, and what is to be said of it."""
+
+    title: str
+    detail: str = ""
+
+
+class AccountPart(Component):
+    """A part of the account page; whoever enables the plugin sees it. ``name`` is the key, and the parts are in its order."""
+
+    title: ClassVar[str]
+    link: ClassVar[str]
+    """The path of the page where the person changes it."""
+    words: ClassVar[str]
+    """Of the link there."""
+    empty: ClassVar[str]
+    """What is said where there are no lines."""
+
+    @abstractmethod
+    async def lines(self, session: SessionView) -> Sequence[AccountLine]:
+        """Of the person of a session. What it raises is logged, and the page says that it cannot be told now."""
+
+
 class Pages(Protocol):
     """Pages in the look of the service, with the headers that guard them (service PAGES)."""
 
@@ -55,6 +80,7 @@ class Pages(Protocol):
         frame_sources: Iterable[str] = (),
         wanted: "Wanted | None" = None,
         script: str | None = None,
+        scripts: Iterable[str] = (),
         **values: object,
     ) -> Reply:
         """A page from a Jinja template with ``values``, everything escaped.
@@ -66,9 +92,9 @@ class Pages(Protocol):
         ``decision.html``, the two buttons that send ``decision`` as ``approve`` or ``deny``.
 
         Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone, and
-        pictures are the logos of the service and of ``wanted`` alone. ``script`` is JavaScript that runs
-        at the end of the page, and no other does; it may ask this origin. Raises what Jinja raises: TemplateNotFound, which is a
-        LookupError, and UndefinedError for a value that is missing.
+        pictures are the logos of the service and of ``wanted`` alone. ``script`` is JavaScript that runs at the end of the page,
+        ``scripts`` are paths of scripts that the issuer serves. No other runs, and they may ask this origin alone. Raises what Jinja
+        raises: TemplateNotFound, which is a LookupError, and UndefinedError for a value that is missing.
         """
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:

@@ -11,6 +11,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import Directory, Tier
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
+    AccessDenied,
     AccountRefused,
     Attempted,
     Authenticated,
@@ -20,6 +21,7 @@ from greatseal.api.identity import (
     Credential,
     Denied,
     ExpiredTicket,
+    FactorRequired,
     LoggedIn,
     LoginContext,
     LoginOption,
@@ -262,7 +264,8 @@ class DirectoryContract(ABC):
 class FakeLogin:
     """LOGIN (:class:`greatseal.api.identity.Login`) over authenticators that a test gives: no limits, no directories, sessions in memory.
 
-    ``changers`` are the names that :meth:`expired` leads to.
+    ``changers`` are the names that :meth:`expired` leads to; ``counted`` and ``failures`` are what :meth:`count` and :meth:`failed`
+    were told.
     """
 
     def __init__(self, *authenticators: Authenticator[Any], changers: Sequence[str] = ()) -> None:
@@ -270,6 +273,8 @@ class FakeLogin:
         self.changers = changers
         self.sessions: dict[str, SessionView] = {}
         self.tickets: dict[int, ExpiredTicket] = {}
+        self.counted: list[str] = []
+        self.failures: list[tuple[str, str, str | None]] = []
         self._of_calls: dict[int, str] = {}
         self._under_way = False
 
@@ -315,6 +320,25 @@ class FakeLogin:
         self._of_calls[id(call)] = name
         headers = (("Set-Cookie", f"session={name}"), *authenticated.headers)
         return LoggedIn(session=self.sessions[name], headers=headers, return_to=return_to or "/account")
+
+    async def count(self, call: Call) -> None:
+        """Notes the address."""
+        self.counted.append(call.remote)
+
+    async def failed(self, call: Call, reason: str, *, subject: str | None = None) -> None:
+        """Notes the reason and the person."""
+        self.failures.append((call.remote, reason, subject))
+
+    async def answer(self, call: Call, completed: Completed, return_to: str | None) -> Reply:  # noqa: ARG002  as the contract has them
+        """As the contract says, in short."""
+        match completed:
+            case LoggedIn():
+                body = {"sub": completed.session.subject, "amr": completed.session.amr, "return_to": completed.return_to}
+                return Reply.json(body).with_headers(*completed.headers)
+            case FactorRequired():
+                raise AccessDenied("another factor is required", members={"credentials": completed.credentials})
+            case PasswordExpired():
+                return Reply.json({"error": "password_expired"}, status=403)
 
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
         """A redirect, after which :meth:`ticket` knows the call."""

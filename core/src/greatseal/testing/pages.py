@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FakePages"]
 
 BASE = """<title>{% block title %}{% endblock %}</title>{% block main %}{% endblock %}{% block footer %}{% endblock %}
+{% for path in scripts %}<script src="{{ prefix }}{{ path }}"></script>{% endfor %}
 {% if script %}<script>{{ script | safe }}</script>{% endif %}"""
 
 
@@ -46,12 +47,13 @@ class FakePages:
         frame_sources: Iterable[str] = (),
         wanted: "Wanted | None" = None,
         script: str | None = None,
+        scripts: Iterable[str] = (),
         **values: object,
     ) -> Reply:
         """As the contract says; of the headers, Content-Security-Policy alone."""
         self.shown[template] = values
         body = self._templates.get_template(template).render(
-            **values, wanted=wanted, form_token=self.token, script=script, prefix=self.prefix
+            **values, wanted=wanted, form_token=self.token, script=script, scripts=tuple(scripts), prefix=self.prefix
         )
         policy = " ".join(
             (

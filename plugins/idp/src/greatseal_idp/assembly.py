@@ -221,6 +221,7 @@ class Assembly:
             LoginPages(host, login=self.login, pages=self.pages, errands=errands, negotiation=self.negotiation),
             ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
             AccountPage(
+                host,
                 login=self.login,
                 directories=self.directories,
                 roles=self.roles,

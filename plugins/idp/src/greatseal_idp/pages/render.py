@@ -3,7 +3,6 @@
 import hashlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
@@ -12,6 +11,7 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, Temp
 from greatseal.api.authorization import Wanted
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
+from greatseal.api.moments import day_and_time
 from greatseal.api.pages import STYLE_PATH, title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
@@ -97,11 +97,12 @@ class Pages:
         frame_sources: Iterable[str] = (),
         wanted: Wanted | None = None,
         script: str | None = None,
+        scripts: Iterable[str] = (),
         **values: object,
     ) -> Reply:
-        token = _Token(self._forms, call)
-        policy = self._policy(form_targets, script, frame_sources, wanted.image_sources if wanted else ())
-        body = self._body(template, **values, wanted=wanted, form_token=token, script=script)
+        token, scripts = _Token(self._forms, call), tuple(scripts)
+        policy = self._policy(form_targets, self._scripts(script, scripts), frame_sources, wanted.image_sources if wanted else ())
+        body = self._body(template, **values, wanted=wanted, form_token=token, script=script, scripts=scripts)
         return _html(status, body, policy, (*token.headers, *headers))
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
@@ -119,24 +120,33 @@ class Pages:
     def refusal(self, problem: Problem, accept: str) -> Reply:
         headers = tuple(problem.headers.items())
         if is_html(accept):
-            body = self._body("error.html", title=title_of(problem.status), problem=problem, script=None)
-            return _html(problem.status, body, self._policy((), None), headers)
+            body = self._body("error.html", title=title_of(problem.status), problem=problem, script=None, scripts=())
+            return _html(problem.status, body, self._policy((), ()), headers)
         said = {**problem.members, "error": problem.error, "error_description": problem.detail}
         return Reply.json(said, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *headers)
 
     def _body(self, template: str, **values: object) -> bytes:
         return self._templates.get_template(template).render(values).encode("utf-8", "replace")
 
+    def _scripts(self, script: str | None, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """The CSP sources of a page's scripts: what is in it by its hash, a file by its URL and no other of this origin."""
+        own = () if script is None else (f"'sha256-{_hash(script)}'",)
+        return (*own, *(f"{origin}{self.prefix}{path}" for path in paths for origin in sorted(self._forms.own_origins)))
+
     def _policy(
-        self, form_targets: Iterable[str], script: str | None, frame_sources: Iterable[str] = (), image_sources: Iterable[str] = ()
+        self,
+        form_targets: Iterable[str],
+        scripts: tuple[str, ...],
+        frame_sources: Iterable[str] = (),
+        image_sources: Iterable[str] = (),
     ) -> str:
         actions = " ".join(dict.fromkeys(("'self'", *form_targets)))
         images = " ".join((*self._images, *image_sources)) or "'none'"
         parts = ["default-src 'none'", "style-src 'self'", f"img-src {images}", f"form-action {actions}"]
         if frames := " ".join(frame_sources):
             parts.append(f"frame-src {frames}")
-        if script is not None:
-            parts += [f"script-src 'sha256-{_hash(script)}'", "connect-src 'self'"]
+        if scripts:
+            parts += [f"script-src {' '.join(scripts)}", "connect-src 'self'"]
         return "; ".join((*parts, "base-uri 'none'", "frame-ancestors 'none'"))
 
 
@@ -169,11 +179,6 @@ def form_sources(target: str) -> tuple[str, ...]:
     authenticating proxies above all, go on from their redirect URI to another host.
     """
     return (f"{urlsplit(target).scheme}:",)
-
-
-def day_and_time(moment: int) -> str:
-    """A moment (microseconds) for people."""
-    return datetime.fromtimestamp(moment / 1_000_000, UTC).strftime("%-d %B %Y, %H:%M UTC")
 
 
 def sentence(text: str) -> str:

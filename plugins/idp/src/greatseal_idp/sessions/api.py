@@ -12,8 +12,6 @@ from greatseal.api.identity import (
     Continue,
     Credential,
     Denied,
-    FactorRequired,
-    LoggedIn,
     LoginContext,
     LoginOptions,
     NegotiateHeader,
@@ -23,13 +21,12 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
     SessionCaller,
-    SessionView,
 )
-from greatseal.api.moments import SECOND
-from greatseal.api.problems import BadRequest, Forbidden
+from greatseal.api.problems import BadRequest
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.rbac import Roles
+from greatseal_idp.sessions.answers import members
 from greatseal_idp.sessions.login import WRONG, WRONG_WITH_CODE, LoginImpl, bounded
 from greatseal_idp.sessions.options import link_options
 from greatseal_idp.sessions.schemes import OwnOrigin
@@ -52,18 +49,6 @@ class CodeCredentials(Credentials, frozen=True, kw_only=True):
     """The body of a sign-in with a one-time code."""
 
     otp_code: str
-
-
-class PasswordHasExpired(Forbidden):
-    """The password is right and must be changed first."""
-
-    error = "password_expired"
-
-
-class FactorMissing(Forbidden):
-    """The password is right and not enough; ``credentials`` says what is."""
-
-    error = "factor_required"
 
 
 class SessionApi:
@@ -109,7 +94,7 @@ class SessionApi:
 
     async def me(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
-        return Reply.json({**_members(session), "permissions": await self._roles.of(session)})
+        return Reply.json({**members(session), "permissions": await self._roles.of(session)})
 
     async def profile(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
@@ -168,43 +153,4 @@ class SessionApi:
                 completed = attempted
             case NotMine() | Continue():
                 raise Denied(WRONG if isinstance(credential, Password) else WRONG_WITH_CODE)
-        match completed:
-            case LoggedIn():
-                return await self._logged_in(completed)
-            case FactorRequired():
-                members = {"credentials": completed.credentials}
-                raise FactorMissing("more than this is needed to sign in", members=members, headers=dict(completed.headers))
-            case PasswordExpired():
-                return await self._expired(call, completed, return_to)
-
-    async def _logged_in(self, logged_in: LoggedIn) -> Reply:
-        session = logged_in.session
-        user = await self._directories.user(session.subject)
-        body = {
-            **_members(session),
-            "display_name": user.display_name if user is not None else None,
-            "return_to": logged_in.return_to,
-        }
-        return Reply.json(body).with_headers(*logged_in.headers)
-
-    async def _expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
-        redirect = await self._login.expired(call, expired, return_to)
-        headers = dict(redirect.headers)
-        body = {
-            "error": PasswordHasExpired.error,
-            "error_description": "the password must be changed first",
-            "change_password_url": headers.pop("Location"),
-        }
-        return Reply.json(body, status=PasswordHasExpired.status, headers=headers)
-
-
-def _members(session: SessionView) -> dict[str, object]:
-    return {
-        "username": session.username,
-        "sub": session.subject,
-        "groups": session.groups,
-        "acr": session.acr,
-        "amr": session.amr,
-        "auth_time": session.auth_time // SECOND,
-        "expires_at": session.expires_at // SECOND,
-    }
+        return await self._login.answer(call, completed, return_to)

@@ -44,6 +44,7 @@ from greatseal.host import Host
 from greatseal_idp.cookie import SessionCookie, digest_of
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.pages.return_to import CHANGE, default_return_to, safe_return_to
+from greatseal_idp.sessions import answers
 from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.limits import LoginLimits
@@ -129,6 +130,21 @@ class LoginImpl:
             if isinstance(problem, AccessDenied | Denied):
                 await self._failed(call.remote, problem.cause or problem.detail, sub=authenticated.subject)
             raise
+
+    async def count(self, call: Call) -> None:
+        await self.limits.address(call.remote)
+
+    async def failed(self, call: Call, reason: str, *, subject: str | None = None) -> None:
+        await self._failed(call.remote, reason, sub=subject)
+
+    async def answer(self, call: Call, completed: Completed, return_to: str | None) -> Reply:
+        match completed:
+            case LoggedIn():
+                return answers.logged_in(completed, await self._directories.user(completed.session.subject))
+            case FactorRequired():
+                raise answers.missing(completed)
+            case PasswordExpired():
+                return answers.expired(await self.expired(call, completed, return_to))
 
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
         if expired.changer is None or expired.changer not in self._host.components(PasswordChanger):

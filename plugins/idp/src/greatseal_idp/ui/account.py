@@ -1,5 +1,6 @@
 """The account page: who you are, what you may do, what you allowed, and the way out."""
 
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from greatseal.api.clients import Clients
@@ -7,6 +8,9 @@ from greatseal.api.directory import Directories, DirectoryUnavailable, User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.lists import Page, filter_of, moment_key
+from greatseal.api.pages import AccountLine, AccountPart
+from greatseal.api.problems import Problem
+from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.render import Pages
@@ -23,6 +27,7 @@ class AccountPage:
 
     def __init__(
         self,
+        host: Host,
         *,
         login: Login,
         directories: Directories,
@@ -31,6 +36,7 @@ class AccountPage:
         consents: Consents,
         pages: Pages,
     ) -> None:
+        self._host = host
         self._login = login
         self._directories = directories
         self._roles = roles
@@ -81,11 +87,24 @@ class AccountPage:
             email=user.email if user is not None else None,
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
+            parts=[(part, await self._lines(part, session)) for part in self._parts()],
             withdraw=WITHDRAW,
             consents=[(one.client_id, await self._name(one.client_id), one.named) for one in consents[:SHOWN]],
             after=page.after,
             more=moment_key(last.granted_at, last.client_id) if last is not None else None,
         )
+
+    def _parts(self) -> Iterable[AccountPart]:
+        found = self._host.components(AccountPart)
+        return (found[name] for name in sorted(found))
+
+    async def _lines(self, part: AccountPart, session: SessionView) -> Sequence[AccountLine] | None:
+        """None when they cannot be told: the rest of the page is shown all the same."""
+        try:
+            return await part.lines(session)
+        except Problem as problem:
+            self._host.log.warning("a part of the account page is left out", part=part.name, exc_info=problem)
+            return None
 
     async def _user(self, session: SessionView) -> User | None:
         try:

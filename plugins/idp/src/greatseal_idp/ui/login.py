@@ -29,7 +29,7 @@ from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN
 from greatseal_idp.sessions.negotiation import Negotiation
-from greatseal_idp.sessions.options import link_options
+from greatseal_idp.sessions.options import link_options, script_options
 from greatseal_idp.ui.errands import Errand, Errands
 from greatseal_idp.ui.steps import STEP, Steps
 
@@ -155,11 +155,14 @@ class LoginPages:
     async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
         errand = await self._errands.of(form.get("return_to"))
         context = LoginContext(call=call, remote=call.remote, client_id=errand.client.client_id if errand.client is not None else None)
+        ways = script_options(self._host)
         return self._pages.page(
             call,
             "login.html",
             status=status,
             headers=headers,
+            scripts=tuple(dict.fromkeys(way.path for way in ways)),
+            ways=ways,
             username=_username(form, errand.request),
             options=await link_options(self._host, context),
             **self._common(errand, message),

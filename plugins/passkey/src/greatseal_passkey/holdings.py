@@ -1,0 +1,76 @@
+"""What a person has: their passkeys with what is known of each, and the end of one. On the page and in JSON alike."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from greatseal.api.identity import SessionView
+from greatseal.api.passkeys import PasskeysReadOnly
+from greatseal.api.problems import NotFound
+from greatseal.api.store import Tx
+from greatseal.host import Host
+from greatseal.jose.compact import b64url_decode, b64url_encode
+from greatseal_passkey import records
+from greatseal_passkey.registration import require_fresh
+from greatseal_passkey.stores import OWN, Stores
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A passkey in the list of its person. ``id`` is base64url; ``record`` is None for one that was registered elsewhere and not used."""
+
+    id: str
+    source: str
+    record: records.Record | None
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return self.record.label if self.record is not None else records.UNNAMED
+
+
+class Holdings(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a person. ``read_only`` where they are changed elsewhere."""
+
+    passkeys: Sequence[Held]
+    read_only: bool
+
+
+class Keeper:
+    """Lists and deletes."""
+
+    def __init__(self, host: Host, stores: Stores) -> None:
+        self._host = host
+        self._stores = stores
+
+    async def of(self, session: SessionView) -> Holdings:
+        """Those of the person of a session, oldest first. Raises Unavailable."""
+        home = await self._stores.home(session.subject)
+        known = {one.id: one for one in await self._host.db.read(records.of_person, home.subject)}
+        ids = [b64url_encode(one.id) for one in await home.store.of(home.subject)]
+        source = "local" if home.store.name == OWN else home.store.name
+        held = [Held(id=id, source=source, record=known.get(id)) for id in ids]
+        return Holdings(passkeys=sorted(held, key=_age), read_only=home.store.read_only)
+
+    async def delete(self, session: SessionView, id: str) -> None:
+        """Delete one. Raises NotFound for an id of nobody or of somebody else, Stale, Unavailable."""
+        require_fresh(self._host.clock, session)
+        home = await self._stores.home(session.subject)
+        if home.store.read_only:
+            raise PasskeysReadOnly("your passkeys are administered elsewhere; ask your administrator")
+        try:
+            raw = b64url_decode(id)
+        except ValueError:
+            raise NotFound(GONE) from None
+
+        def forget(tx: Tx) -> None:
+            records.forget(tx, home.subject, id)
+
+        if not await home.store.remove(home.subject, raw, forget):
+            raise NotFound(GONE)
+
+
+GONE = "you have no such passkey"
+
+
+def _age(held: Held) -> tuple[int, str]:
+    return (held.record.created_at if held.record is not None else 0), held.id

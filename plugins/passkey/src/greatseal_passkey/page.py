@@ -1,0 +1,121 @@
+"""``/account/passkeys``: where people keep their passkeys, and the part of the account page that leads there."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from greatseal.api.http import Call, Handler, Parameters, Reply, Route
+from greatseal.api.identity import Login, SessionView
+from greatseal.api.moments import day_and_time
+from greatseal.api.pages import AccountLine, AccountPart, Pages
+from greatseal.api.problems import NotFound
+from greatseal.host import Host
+from greatseal.http.csrf import FORM
+from greatseal_passkey.holdings import Held, Keeper
+from greatseal_passkey.registration import MAX_LABEL, Stale, is_fresh
+from greatseal_passkey.script import SCRIPT_PATH
+
+PAGE = "/account/passkeys"
+AGAIN = f"{PAGE}/again"
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cancelled": "No passkey was made. Try again when you are ready.",
+        "known": "This device has a passkey of yours already.",
+        "unsuited": "This browser cannot make a passkey here.",
+        "failed": "That did not work. Try again.",
+    }
+)
+"""What the script may have to say."""
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    label: str
+    life: str
+    suspected: str | None
+
+
+class PasskeyPage:
+    """What people see."""
+
+    def __init__(self, host: Host, login: Login, pages: Pages, keeper: Keeper) -> None:
+        self._host = host
+        self._login = login
+        self._pages = pages
+        self._keeper = keeper
+
+    def routes(self) -> list[Route]:
+        signed_in = Handler("who is not signed in is led to the sign-in page")
+        return [
+            Route("GET", PAGE, self.show, style="page", auth=signed_in, summary="Your passkeys, for people."),
+            Route("GET", AGAIN, self.again, style="page", summary="Leads to the sign-in page, and back to the passkeys."),
+            Route("POST", PAGE, self.delete, style="page", auth=signed_in, content_types=(FORM,), summary="Delete a passkey with a form."),
+        ]
+
+    async def show(self, call: Call) -> Reply:
+        session = await self._login.session(call)
+        return self._pages.sign_in(PAGE) if session is None else await self._page(call, session)
+
+    async def again(self, _call: Call) -> Reply:
+        return self._pages.sign_in(PAGE)
+
+    async def delete(self, call: Call) -> Reply:
+        session = await self._login.session(call)
+        if session is None:
+            return self._pages.sign_in(PAGE)
+        form = Parameters.parse(await call.raw())
+        self._pages.check_form(call, form)
+        try:
+            await self._keeper.delete(session, form.get("id", ""))
+        except (NotFound, Stale) as problem:
+            words = f"{problem.detail[:1].upper()}{problem.detail[1:]}."
+            return await self._page(call, session, words, status=problem.status)
+        return self._pages.see_other(PAGE)
+
+    async def _page(self, call: Call, session: SessionView, problem: str | None = None, *, status: int = 200) -> Reply:
+        holdings = await self._keeper.of(session)
+        return self._pages.page(
+            call,
+            "greatseal_passkey/passkeys.html",
+            status=status,
+            scripts=(SCRIPT_PATH,),
+            page=PAGE,
+            again=AGAIN,
+            problem=problem,
+            passkeys=[_shown(held) for held in holdings.passkeys],
+            read_only=holdings.read_only,
+            fresh=is_fresh(self._host.clock, session),
+            words=WORDS,
+            longest=MAX_LABEL,
+        )
+
+
+class PasskeyPart(AccountPart):
+    """The part of the account page."""
+
+    name = "passkeys"
+    title = "Passkeys"
+    link = PAGE
+    words = "Add or delete passkeys"
+    empty = "None yet. A passkey signs you in with your device, without a password."
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    async def lines(self, session: SessionView) -> Sequence[AccountLine]:
+        return [AccountLine(title=held.label, detail=life_of(held)) for held in (await self._keeper.of(session)).passkeys]
+
+
+def life_of(held: Held) -> str:
+    """When a passkey was made and used."""
+    record = held.record
+    if record is None:
+        return "Not used here yet"
+    used = f"last used {day_and_time(record.last_used_at)}" if record.last_used_at is not None else "never used"
+    return f"Added {day_and_time(record.created_at)}, {used}"
+
+
+def _shown(held: Held) -> _Shown:
+    suspected = held.record.suspected_at if held.record is not None else None
+    return _Shown(id=held.id, label=held.label, life=life_of(held), suspected=None if suspected is None else day_and_time(suspected))

@@ -1,0 +1,154 @@
+"""Registration of a passkey by its person (WebAuthn s7.1)."""
+
+import secrets
+
+from greatseal import faults
+from greatseal.api.http import Call, Reply, Route, Session
+from greatseal.api.identity import SessionCaller, SessionView
+from greatseal.api.moments import SECOND, seconds
+from greatseal.api.passkeys import Passkey, PasskeysReadOnly
+from greatseal.api.problems import BadRequest, Conflict, Forbidden
+from greatseal.api.store import Refuse, Tx
+from greatseal.host import Clock, Host
+from greatseal.jose.compact import b64url_encode
+from greatseal_passkey import records
+from greatseal_passkey.ceremony import Registered, Registration, Unproven, register
+from greatseal_passkey.challenges import Challenges, Given, owner_of_challenge
+from greatseal_passkey.keys import ALGORITHMS, digest_of
+from greatseal_passkey.settings import RelyingParty
+from greatseal_passkey.sign_in import TIMEOUT
+from greatseal_passkey.stores import Home, Stores
+
+FRESH = 600
+"""Seconds after a sign-in in which its session may add and delete passkeys: a browser that somebody left open may not."""
+MAX_LABEL = 64
+TRANSPORTS = frozenset({"ble", "hybrid", "internal", "nfc", "smart-card", "usb"})
+"""Those that are kept (WebAuthn s5.8.4); a browser may send others."""
+
+
+class Stale(Forbidden):
+    """The sign-in was too long ago."""
+
+    error = "reauthentication_required"
+
+
+def require_fresh(clock: Clock, session: SessionView) -> None:
+    """Raises Stale unless the person signed in a short while ago."""
+    if not is_fresh(clock, session):
+        raise Stale("you signed in too long ago for this; sign in again")
+
+
+def is_fresh(clock: Clock, session: SessionView) -> bool:
+    """Whether the person signed in a short while ago."""
+    now = clock.now()
+    return 0 <= now - session.signed_in_at < FRESH * SECOND
+
+
+class PasskeyRegistration:
+    """``/api/auth/passkey/register/begin`` and ``complete``."""
+
+    def __init__(self, host: Host, stores: Stores, challenges: Challenges, party: RelyingParty) -> None:
+        self._host = host
+        self._stores = stores
+        self._challenges = challenges
+        self._party = party
+
+    def routes(self) -> list[Route]:
+        path = "/api/auth/passkey/register"
+        owner = owner_of_challenge(self._host, Registration)
+        return [
+            Route("POST", f"{path}/begin", self.begin, auth=Session(), summary="Options for a new passkey of yours."),
+            Route("POST", f"{path}/complete", self.complete, auth=Session(), summary="Register what the device made.", owner=owner),
+        ]
+
+    async def begin(self, call: Call) -> Reply:
+        session = call.caller_as(SessionCaller).session
+        require_fresh(self._host.clock, session)
+        home = await self._stores.home(session.subject)
+        _require_writable(home)
+        passkeys = await home.store.of(home.subject)
+        # One for all passkeys of a person, so that a device replaces its own; random, so that it tells nobody who it is (s14.6.1).
+        handle = next((one.user_handle for one in passkeys if one.user_handle), None) or secrets.token_bytes(32)
+        made = await self._challenges.make("create", subject=home.subject, session_id=session.id, user_handle=handle)
+        shown = home.user.display_name if home.user is not None else None
+        options = {
+            "rp": {"id": self._party.id, "name": self._party.name},
+            "user": {"id": b64url_encode(handle), "name": session.username, "displayName": shown or session.username},
+            "challenge": made["challenge"],
+            "pubKeyCredParams": [{"type": "public-key", "alg": number} for number in ALGORITHMS],
+            "timeout": TIMEOUT,
+            "excludeCredentials": [{"type": "public-key", "id": b64url_encode(one.id)} for one in passkeys],
+            "authenticatorSelection": {
+                "residentKey": "preferred",
+                "requireResidentKey": False,
+                "userVerification": self._party.verification,
+            },
+            "attestation": "none",
+        }
+        return Reply.json({"challenge_id": made["challenge_id"], "publicKey": options})
+
+    async def complete(self, call: Call) -> Reply:
+        session = call.caller_as(SessionCaller).session
+        require_fresh(self._host.clock, session)
+        given = await call.body(Registration)
+        label = label_of(given.label)
+        try:
+            challenge = await self._challenges.read(given, "create")
+            _check_session(challenge, session)
+            made = register(given, self._party, challenge.text)
+        except Unproven as error:
+            raise BadRequest("the passkey could not be registered; begin again", cause=str(error)) from None
+        home = await self._stores.home(session.subject)
+        _require_writable(home)
+        passkey = Passkey(id=made.id, subject=home.subject, public_key=made.public_key, user_handle=challenge.challenge.user_handle)
+        noted: list[records.Record] = []
+
+        def note(tx: Tx) -> None:
+            noted[:] = [self._note(tx, challenge, passkey, self._record(tx, home, made, given, label))]
+
+        await home.store.add(passkey, note)
+        faults.point("passkey.registered")
+        (record,) = noted
+        return Reply.json({"id": record.id, "label": record.label, "created_at": seconds(record.created_at)}, status=201)
+
+    def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record) -> records.Record:
+        """What commits with the passkey."""
+        if not self._challenges.use(tx, challenge):
+            raise Refuse(Conflict("this was registered already; begin again for another passkey"))
+        if self._host.blocked_keys.find_in(tx, digest_of(passkey.public_key)) is not None:
+            raise Refuse(BadRequest("the key of this passkey is blocked; use another device"))
+        records.write(tx, record)
+        return record
+
+    def _record(self, tx: Tx, home: Home, made: Registered, given: Registration, label: str | None) -> records.Record:
+        return records.Record(
+            id=b64url_encode(made.id),
+            subject=home.subject,
+            store=home.store.name,
+            label=label or f"Passkey {len(records.of_person(tx, home.subject)) + 1}",
+            aaguid=made.aaguid,
+            transports=tuple(sorted(TRANSPORTS.intersection(given.response.transports))),
+            sign_count=made.sign_count,
+            backup_eligible=made.backup_eligible,
+            backup_state=made.backup_state,
+            created_at=tx.now,
+        )
+
+
+def label_of(label: str | None) -> str | None:
+    """The name that a person gave a passkey; None for none. Raises BadRequest for one that cannot be shown in a line."""
+    label = (label or "").strip()
+    if len(label) > MAX_LABEL or not label.isprintable():
+        raise BadRequest(f"label: at most {MAX_LABEL} characters in one line")
+    return label or None
+
+
+def _check_session(challenge: Given, session: SessionView) -> None:
+    """Raises Unproven for a challenge of somebody else, or of another session."""
+    if challenge.challenge.session_id != session.id or not challenge.challenge.is_of(session.subject):
+        raise Unproven("the challenge is of another session")
+
+
+def _require_writable(home: Home) -> None:
+    if home.store.read_only:
+        raise PasskeysReadOnly("your passkeys are administered elsewhere; ask your administrator")
