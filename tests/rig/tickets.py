@@ -21,10 +21,14 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
     gssapi: bool = False
 
 
+class Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """[gssapi]"""
+
+
 class Plugin:
     @hookimpl
     def settings(self):
-        return [Owns("ipa", Switch)]
+        return [Owns("ipa", Switch), Owns("gssapi", Nothing)]
 
     @hookimpl
     def services(self, host):

@@ -72,7 +72,7 @@ async def test_another_role_scope_or_proof_ends_the_sessions(office, change):
         ({"cert_fingerprint": None}, "give one at least"),
         ({"cert_fingerprint": "xyz"}, "64 hexadecimal digits"),
         ({"certificate": "-----BEGIN"}, "certificate: expected one in PEM"),
-        ({"gssapi_principal": ""}, "gssapi_principal: expected"),
+        ({"gssapi_principal": ""}, "gssapi_principal: it has no @"),
         ({"role": "ca_ra"}, "ca_id: a ca_ra acts for one CA"),
         ({"ca_id": "default"}, "ca_id: for a ca_ra alone"),
         ({"role": "ca_ra", "ca_id": "another"}, "expected one of default"),

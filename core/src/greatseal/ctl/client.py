@@ -46,12 +46,16 @@ class StoredSession(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response: ``value`` is its JSON, None for an empty one; ``next`` the query of the next page of a list (RFC 8288), "" for none."""
+    """A response: ``value`` is its JSON, None for an empty one; ``next`` the query of the next page of a list (RFC 8288), "" for none.
+
+    ``challenge`` is its WWW-Authenticate.
+    """
 
     status: int
     value: Any
     cookies: Mapping[str, str]
     next: str
+    challenge: str = ""
 
 
 class SessionFile:
@@ -180,7 +184,9 @@ class Server:
             pairs = (line.partition(";")[0].partition("=") for line in response.headers.get_all("Set-Cookie", []))
             cookies = {name.strip(): value for name, _, value in pairs}
             following = _NEXT.search(", ".join(response.headers.get_all("Link", [])))
-            return Answer(response.status, decoded(content), cookies, following[1] if following else "")
+            return Answer(
+                response.status, decoded(content), cookies, following[1] if following else "", response.headers.get("WWW-Authenticate", "")
+            )
         finally:
             connection.close()
 

@@ -46,7 +46,8 @@ class _Commands(click.Group):
 def ctl(context: click.Context, server: str | None, ca_file: Path | None, as_json: bool) -> None:
     """Administer a running service: sign in once, then look and change.
 
-    People sign in to the identity provider with a password, operators of the CA to its admin listener with a certificate or an EAB key.
+    People sign in to the identity provider with a password, operators of the CA to its admin listener with a certificate, an EAB key or a
+    Kerberos ticket.
 
     The session is kept in $GREATSEAL_SESSION, else in ~/.config/greatseal/session.json, readable by you alone.
     """
@@ -67,6 +68,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--key", envvar="GREATSEAL_KEY", type=FILE, help="The PEM key of the certificate.")
 @click.option("--eab-kid", metavar="KID", help="As an operator of the CA: the id of an EAB key.")
 @click.option("--hmac-key-file", metavar="FILE", help="Read its secret, in base64url, from the first line of a file; - is standard input.")
+@click.option("--negotiate", is_flag=True, help="As an operator of the CA: the Kerberos ticket of this machine (kinit).")
 @click.option("--base-url", metavar="URL", help="The base_url of the service, where its host is not that of the admin listener.")
 def login(
     admin: Admin,
@@ -78,13 +80,18 @@ def login(
     key: Path | None,
     eab_kid: str | None,
     hmac_key_file: str | None,
+    negotiate: bool,
     base_url: str | None,
 ) -> None:
-    """Sign in with name and password, or as an operator of the CA with a certificate or an EAB key.
+    """Sign in with name and password, or as an operator of the CA with a certificate, an EAB key or a Kerberos ticket.
 
     A password or key that is in no file is asked for.
     """
-    if eab_kid is not None:
+    if negotiate:
+        if (username, password_file, cert, eab_kid) != (None, None, None, None):
+            raise CtlProblem("--negotiate is a sign-in of its own: leave out name, --password-file, --cert and --eab-kid", code=2)
+        _keep(admin, *_by_ticket(admin))
+    elif eab_kid is not None:
         if username is not None or password_file is not None:
             raise CtlProblem("an EAB key is no password: leave out the name, or --eab-kid", code=2)
         _keep(admin, *_by_eab_key(admin, eab_kid, hmac_key_file, base_url))
@@ -115,6 +122,20 @@ def _by_certificate(admin: Admin, cert: Path, key: Path | None) -> tuple[StoredS
     if not server.url.startswith("https:"):
         raise CtlProblem(f"{server.url}: a certificate is shown in TLS alone; give the https:// URL of the admin listener", code=2)
     return _operator(admin, server, server.ask("POST", "admin", "session").value)
+
+
+def _by_ticket(admin: Admin) -> tuple[StoredSession, str, Any]:
+    """The service proves itself too, before its session is kept."""
+    from greatseal.ctl.tickets import Exchange
+
+    server = admin.anonymous()
+    host = urlsplit(server.url).hostname
+    if host is None or not server.is_private:
+        raise CtlProblem(f"{server.url}: a session is begun with a ticket over https:// alone, for the host in the URL", code=2)
+    exchange = Exchange(host)
+    answer = server.ask("POST", "admin", "session", headers={"Authorization": exchange.begin()})
+    exchange.finish(answer.challenge)
+    return _operator(admin, server, answer.value)
 
 
 def _by_eab_key(admin: Admin, kid: str, hmac_key_file: str | None, base_url: str | None) -> tuple[StoredSession, str, Any]:

@@ -12,6 +12,7 @@ from greatseal_ca_admin import operators as stored
 from greatseal_ca_admin.first import certificate_of, fields_of
 from greatseal_ca_admin.operators import ADMINISTRATOR
 from greatseal_ca_admin.plugin import Plugin
+from greatseal_ca_admin.settings import principal_problem
 
 
 @click.group()
@@ -29,16 +30,21 @@ async def list_operators(_plugin: Plugin, host: Host) -> None:
 
 @command(operators, "add", feature="ca-admin", writes=True)
 @click.argument("name")
-@click.option("--certificate", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True, help="A PEM file.")
-async def add_administrator(_plugin: Plugin, host: Host, name: str, certificate: Path) -> None:
-    """Make an administrator who signs in with the certificate. The service must be stopped."""
+@click.option("--certificate", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A PEM file.")
+@click.option("--principal", metavar="PRINCIPAL", help="Their Kerberos principal: ada@EXAMPLE.ORG.")
+async def add_administrator(_plugin: Plugin, host: Host, name: str, certificate: Path | None, principal: str | None) -> None:
+    """Make an administrator who signs in with the certificate, or a ticket of the principal. The service must be stopped."""
+    if certificate is None and principal is None:
+        raise StartProblem("give --certificate or --principal, or nobody could sign in")
+    if principal is not None and (problem := principal_problem(principal)) is not None:
+        raise StartProblem(f"--principal: {problem}")
     try:
-        fields = fields_of(certificate_of(certificate), name)
+        fields = fields_of(None if certificate is None else certificate_of(certificate), name, principal=principal)
     except ValueError as error:
         raise StartProblem(f"{certificate}: expected one certificate in PEM, of a key that is accepted: {error}") from None
     stored.check(fields, ())
     made = await host.db.write(stored.create, host.handles.new_id(), fields, by=f"{getpass.getuser()} at the command line")
-    click.echo(f"{name} is an {ADMINISTRATOR}: {made['cert_fingerprint']}")
+    click.echo(f"{name} is an {ADMINISTRATOR}: {made['cert_fingerprint'] or made['gssapi_principal']}")
 
 
 COMMANDS = (operators,)

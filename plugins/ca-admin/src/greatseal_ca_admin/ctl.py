@@ -259,8 +259,9 @@ ROLE = click.Choice(["administrator", "ca_operations", "ca_ra", "auditor"])
 @click.option("--ca", "ca_id", help="The CA of a ca_ra.")
 @click.option("--certificate", type=PEM, help="Their certificate, a PEM file.")
 @click.option("--eab-kid", metavar="KID", help="The id of their EAB key.")
+@click.option("--principal", "gssapi_principal", metavar="PRINCIPAL", help="Their Kerberos principal: ada@EXAMPLE.ORG.")
 def add_operator(admin: Admin, /, certificate: Path | None, **members: str | None) -> None:
-    """Add an operator, who signs in with the certificate or the EAB key."""
+    """Add an operator, who signs in with the certificate, the EAB key or a ticket of the principal."""
     pem = None if certificate is None else certificate.read_text(encoding="utf-8", errors="replace")
     body = {**members, "certificate": pem}
     made = admin.ask("POST", "operators", body=body)
@@ -274,6 +275,7 @@ def add_operator(admin: Admin, /, certificate: Path | None, **members: str | Non
 @click.option("--ca", "ca_id", help="Another CA, of a ca_ra; - is none.")
 @click.option("--certificate", type=PEM, help="Another certificate, a PEM file.")
 @click.option("--eab-kid", metavar="KID", help="The id of another EAB key.")
+@click.option("--principal", "gssapi_principal", metavar="PRINCIPAL", help="Another Kerberos principal.")
 @click.option("--active/--inactive", default=None, help="Whether they may sign in.")
 def change_operator(admin: Admin, /, id: str, ca_id: str | None, certificate: Path | None, **members: str | bool | None) -> None:
     """Change an operator. With another role, CA, certificate or key, and inactive, their sessions end."""

@@ -14,6 +14,8 @@ from greatseal_ca_admin.certificates import in_pem
 from greatseal_ca_admin.operators import ADMINISTRATOR, ROOTS, Fields
 from greatseal_ca_admin.settings import AdminSettings
 
+MOST_NAME = 64
+
 
 class Trust:
     """The certificates that operators gave as a whole: each vouches for itself."""
@@ -44,11 +46,21 @@ def certificate_of(file: Path) -> x509.Certificate:
 
 
 def problems(host: Host) -> list[str]:
-    """What is wrong with `bootstrap_cert_file`. A file that went away stops the start also where there are operators: whoever names it
-    relies on it."""
-    file = host.settings(AdminSettings).bootstrap_cert_file
-    if file is None or not host.section_present("admin"):
+    """What is wrong with the first administrator's keys. A file that went away stops the start also where there are operators: whoever
+    names it relies on it."""
+    if not host.section_present("admin"):
         return []
+    settings = host.settings(AdminSettings)
+    file = settings.bootstrap_cert_file
+    found = [] if file is None else _file_problems(file)
+    if settings.bootstrap_principal is not None and not host.section_present("gssapi"):
+        found.append(
+            "[admin] bootstrap_principal: nobody could sign in with a ticket: enable the plugin gssapi and set [gssapi] keytab_file"
+        )
+    return found
+
+
+def _file_problems(file: Path) -> list[str]:
     try:
         certificate_of(file)
     except OSError as error:
@@ -61,40 +73,46 @@ def problems(host: Host) -> list[str]:
 
 async def make_first(host: Host) -> None:
     """The first administrator, while there is no operator."""
-    file = host.settings(AdminSettings).bootstrap_cert_file
-    if file is None:
+    settings = host.settings(AdminSettings)
+    file, principal = settings.bootstrap_cert_file, settings.bootstrap_principal
+    if file is None and principal is None:
         if not await host.db.read(operators.any_operator):
-            host.log.warning("there is no operator: set [admin] bootstrap_cert_file to the certificate of the first administrator")
+            host.log.warning(
+                "there is no operator: set [admin] bootstrap_cert_file or bootstrap_principal to that of the first administrator"
+            )
         return
-    certificate = certificate_of(file)
-    if await host.db.write(_make_first, host.handles.new_id(), fields_of(certificate)):
-        host.log.info("the first administrator was made", file=str(file))
+    fields = fields_of(None if file is None else certificate_of(file), principal=principal)
+    if await host.db.write(_make_first, host.handles.new_id(), fields):
+        host.log.info("the first administrator was made", file=str(file or ""), principal=principal or "")
 
 
 def _make_first(tx: Tx, id: str, fields: Fields) -> bool:
     if operators.any_operator(tx):
         return False
-    operators.create(tx, id, fields, by="bootstrap_cert_file")
+    operators.create(tx, id, fields, by="bootstrap_cert_file" if fields.certificate is not None else "bootstrap_principal")
     return True
 
 
-def fields_of(certificate: x509.Certificate, name: str | None = None) -> Fields:
-    """An administrator with that certificate, named as its common name says where no name is given."""
-    der = certificate.public_bytes(Encoding.DER)
-    if name is None:
-        names = [str(one.value).strip() for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        name = next((one[:64] for one in names if one.isprintable()), "") or ADMINISTRATOR
+def fields_of(certificate: x509.Certificate | None, name: str | None = None, *, principal: str | None = None) -> Fields:
+    """An administrator with a certificate, a Kerberos principal, or both, named as the certificate or else the principal says."""
+    der = None if certificate is None else certificate.public_bytes(Encoding.DER)
     return Fields(
-        name=name,
+        name=name or _common_name(certificate) or (principal or "")[:MOST_NAME] or ADMINISTRATOR,
         role=ADMINISTRATOR,
-        cert_fingerprint=operators.fingerprint_of(der),
+        cert_fingerprint=None if der is None else operators.fingerprint_of(der),
         certificate=der,
-        gssapi_principal=None,
+        gssapi_principal=principal,
         eab_kid=None,
         eab_made_at=None,
         ca_id=None,
         active=True,
     )
+
+
+def _common_name(certificate: x509.Certificate | None) -> str:
+    subject = () if certificate is None else certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    names = [str(one.value).strip() for one in subject]
+    return next((one[:MOST_NAME] for one in names if one.isprintable()), "")
 
 
 def _tell(tx: Tx) -> None:

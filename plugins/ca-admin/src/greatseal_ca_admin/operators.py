@@ -24,6 +24,7 @@ ROOTS = "client_trust"
 
 BY_ID = select(t.operator).where(t.operator.c.id == param("id"))
 BY_FINGERPRINT = select(t.operator).where(t.operator.c.cert_fingerprint == param("cert_fingerprint"))
+BY_PRINCIPAL = select(t.operator).where(t.operator.c.gssapi_principal == param("gssapi_principal"))
 BY_EAB_KID = select(t.operator).where(t.operator.c.eab_kid == param("eab_kid"))
 _UNIQUE = {
     name: select(t.operator.c.id).where(t.operator.c[name] == param("value"))
@@ -77,6 +78,12 @@ def load(tx: Tx, id: str) -> StoredOperator | None:
 def by_fingerprint(tx: Tx, cert_fingerprint: str) -> str | None:
     """The id of the operator with that certificate."""
     row = tx.one(BY_FINGERPRINT, cert_fingerprint=cert_fingerprint)
+    return None if row is None else str(row.id)
+
+
+def by_principal(tx: Tx, gssapi_principal: str) -> str | None:
+    """The id of the operator with that Kerberos principal."""
+    row = tx.one(BY_PRINCIPAL, gssapi_principal=gssapi_principal)
     return None if row is None else str(row.id)
 
 

@@ -8,7 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema
 from greatseal.api.http import AuthScheme, ClientTrust, Route
 from greatseal.api.issuance import FinalizeCheck
-from greatseal.api.services import EABKEYS, ISSUANCE
+from greatseal.api.services import EABKEYS, ISSUANCE, NEGOTIATE
 from greatseal.host import Host
 from greatseal_ca_admin import first
 from greatseal_ca_admin.admission import Admission
@@ -24,6 +24,7 @@ from greatseal_ca_admin.sessions import Sessions
 from greatseal_ca_admin.settings import AdminSettings, CaId
 from greatseal_ca_admin.sign_in import SignIn
 from greatseal_ca_admin.tables import SCHEMA
+from greatseal_ca_admin.tickets import TicketSignIn
 
 if TYPE_CHECKING:
     import click
@@ -44,7 +45,7 @@ class Parts:
 class Plugin:
     """It does something where the configuration has `[admin]`; without that section nothing runs."""
 
-    uses = (ISSUANCE, EABKEYS)
+    uses = (ISSUANCE, EABKEYS, NEGOTIATE)
 
     def __init__(self) -> None:
         self._parts: Parts | None = None
@@ -104,7 +105,8 @@ class Plugin:
     def routes(self, host: Host) -> Sequence[Route]:
         parts = self._shared(host)
         admission, keys = Admission(host, parts.sessions, parts.lockout), host.optional_service(EABKEYS)
-        sign_in = SignIn(host, parts.sessions, admission, parts.proofs)
+        tickets = TicketSignIn(host, admission, host.optional_service(NEGOTIATE))
+        sign_in = SignIn(host, parts.sessions, admission, parts.proofs, tickets)
         by_key = [] if keys is None else EabSignIn(host, admission, keys).routes()
         people = OperatorsAdmin(host, parts.ca_ids, parts.trust.again, keys)
         return [*sign_in.routes(), *by_key, *people.routes(), *Overview(host).routes(), *parts.alarm.routes()]

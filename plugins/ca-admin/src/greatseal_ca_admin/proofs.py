@@ -27,6 +27,8 @@ class Proofs:
         """Why it proves nobody any more."""
         if proof.certificate is not None:
             return await self.of_certificate(proof.certificate)
+        if proof.gssapi_principal is not None:
+            return None  # another principal of the operator ends the sessions of this one
         return await self._host.db.read(self._of_key, proof)
 
     async def of_certificate(self, der: bytes) -> str | None:

@@ -21,6 +21,7 @@ from greatseal_ca_admin.certificates import in_pem
 from greatseal_ca_admin.eab_sign_in import is_kid
 from greatseal_ca_admin.lockout import unlock
 from greatseal_ca_admin.operators import Fields
+from greatseal_ca_admin.settings import principal_problem
 
 PATH = "/admin/operators"
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -155,8 +156,8 @@ class OperatorsAdmin:
         if der is not None and fingerprint not in {None, sha256(der).hexdigest()}:
             raise BadRequest("cert_fingerprint: it is not that of the certificate; leave one of them out")
         principal = asked.gssapi_principal
-        if principal is not None and not (0 < len(principal) <= 255 and principal.isprintable()):
-            raise BadRequest("gssapi_principal: expected 1 to 255 printable characters")
+        if principal is not None and (problem := principal_problem(principal)) is not None:
+            raise BadRequest(f"gssapi_principal: {problem}")
         if asked.eab_kid is not None and not is_kid(asked.eab_kid):
             raise BadRequest("eab_kid: expected 1 to 255 printable characters")
         fields = Fields(

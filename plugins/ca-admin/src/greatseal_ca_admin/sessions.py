@@ -37,11 +37,12 @@ class Locked(Problem):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of a session signed in with: a certificate (DER), or the very EAB key of an id."""
+    """What the operator of a session signed in with: a certificate (DER), the very EAB key of an id, or the ticket of a principal."""
 
     certificate: bytes | None = None
     eab_kid: str | None = None
     eab_made_at: int | None = None
+    gssapi_principal: str | None = None
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +142,7 @@ def _load(tx: Tx, digest: str) -> StoredSession | None:
     if row is None:
         return None
     certificate = None if row.certificate is None else bytes(row.certificate)
-    proof = Proof(certificate=certificate, eab_kid=row.eab_kid, eab_made_at=row.eab_made_at)
+    proof = Proof(certificate=certificate, eab_kid=row.eab_kid, eab_made_at=row.eab_made_at, gssapi_principal=row.gssapi_principal)
     return StoredSession(digest=row.digest, operator_id=row.operator_id, proof=proof, used_at=row.used_at, locked=bool(row.locked))
 
 

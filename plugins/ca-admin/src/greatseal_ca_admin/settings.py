@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from greatseal.principals import parse
+
+MOST_PRINCIPAL = 255
 Seconds = Annotated[int, msgspec.Meta(ge=10, le=86_400)]
 
 
@@ -27,10 +30,23 @@ class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the alarm does: syslog writes a critical line to the log; halt also ends all issuing until an administrator allows it again."""
     bootstrap_cert_file: Path | None = None
     """PEM certificate of the first administrator, who is made of it while there is no operator."""
+    bootstrap_principal: str | None = None
+    """Kerberos principal of the first administrator, who may sign in with its ticket; beside a certificate, either is good."""
 
     def __post_init__(self) -> None:
         if self.session_lock_secs > self.session_ttl_secs:
             raise ValueError("session_lock_secs: longer than session_ttl_secs, so that no session would ever be locked; make it shorter")
+        if self.bootstrap_principal is not None and (problem := principal_problem(self.bootstrap_principal)) is not None:
+            raise ValueError(f"bootstrap_principal: {problem}")
+
+
+def principal_problem(text: str) -> str | None:
+    """What is wrong with the Kerberos principal of an operator, None for nothing."""
+    try:
+        parse(text)
+    except ValueError as error:
+        return f"it {error}; expected such as ada@EXAMPLE.ORG"
+    return None if len(text) <= MOST_PRINCIPAL else f"at most {MOST_PRINCIPAL} characters"
 
 
 class CaId(msgspec.Struct, frozen=True, kw_only=True):

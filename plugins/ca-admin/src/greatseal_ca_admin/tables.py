@@ -46,6 +46,7 @@ session = table(
     Column("certificate", Blob),  # the DER that was shown, or the EAB key: each request asks whether it still proves anybody
     Column("eab_kid", Text),
     Column("eab_made_at", Moment),
+    Column("gssapi_principal", Text),
     Column("created_at", Moment, nullable=False),
     Column("used_at", Moment, nullable=False, index=True),
     Column("locked", Flag, nullable=False),
@@ -62,4 +63,4 @@ halt = table(
 """One row while the alarm has ended all issuing."""
 HALT = Collection("ca_admin_halt", halt)
 
-SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0003")
+SCHEMA = Schema(feature="ca-admin", metadata=metadata, migrations="greatseal_ca_admin.migrations", head="0004")
