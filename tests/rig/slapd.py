@@ -150,3 +150,14 @@ class Slapd:
     def _done(self, *command: str) -> None:
         done = subprocess.run(command, cwd=self.folder, env=self.environ, check=False, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+
+
+PASSWORD_POLICY = f"""
+dn: olcOverlay=ppolicy,olcDatabase={{1}}mdb,cn=config
+objectClass: olcOverlayConfig
+objectClass: olcPPolicyConfig
+olcOverlay: ppolicy
+olcPPolicyDefault: cn=policy,cn=etc,{SUFFIX}
+"""
+OPENLDAP = {"seed": DATA / "openldap-seed.ldif", "config": PASSWORD_POLICY}
+"""A directory without FreeIPA, with a password policy (slapo-ppolicy)."""

@@ -1,12 +1,15 @@
 """People of a directory sign in: the table of password checks, a service over slapd, and how often the directory is asked."""
 
+from urllib.parse import quote
+
 import pytest
 from rig.directory import Parts
-from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD
+from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD, SUFFIX
 
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import Authenticated, Denied, NotMine, Password, PasswordExpired
 from greatseal.api.kerberos import PasswordVerdict
+from greatseal.testing import FakeClock
 from greatseal.testing.desk import Desk, forgetful
 from greatseal.testing.logins import AuthenticatorContract, PasswordChangerContract, context_of
 from greatseal.testing.negotiate import FakeTickets
@@ -111,13 +114,22 @@ async def test_a_cell_of_the_table_by_kinit(parts, username, password, verdict, 
 
 
 @pytest.fixture
-async def desk(slapd, start_service):
-    """A service whose people are in the directory."""
-    directory = {"ldap_uri": slapd.uri, "base_dn": "dc=chancery,dc=test", "start_tls": False}
-    directory |= {"bind_dn": SERVICE, "bind_password": SERVICE_PASSWORD}
-    service = await start_service("idp", "ipa", server={"realm": REALM}, ipa=directory)
+def sections(slapd):
+    """The configuration of a service whose people are in the directory."""
+    directory = {"ldap_uri": slapd.uri, "base_dn": SUFFIX, "start_tls": False, "bind_dn": SERVICE, "bind_password": SERVICE_PASSWORD}
+    return {"server": {"realm": REALM}, "ipa": directory}
+
+
+@pytest.fixture
+async def desk(sections, start_service):
+    service = await start_service("idp", "ipa", **sections)
     async with forgetful() as http:
         yield Desk(service, http)
+
+
+def asked(desk):
+    """How many round trips there were."""
+    return desk.service.kernel.hooks.instances["ipa"]._assembly.pool.questions
 
 
 async def test_idp_244_who_signed_in_has_a_profile_of_the_directory(desk):
@@ -129,3 +141,95 @@ async def test_idp_244_who_signed_in_has_a_profile_of_the_directory(desk):
     assert profile.json["email"] == "alice@chancery.test"
     assert profile.json["groups"] == ["devs", "editors", "ipausers", "ops"]
     assert profile.json["source"] == "ipa"
+
+
+async def test_a_sign_in_asks_three_times_and_the_next_one_once(desk):
+    before = asked(desk)
+    assert (await desk.login("alice", "alicepw")).status == 200
+    cold = asked(desk) - before
+    answer = await desk.login("alice", "alicepw")
+    warm = asked(desk) - before - cold
+    for path in ("/api/auth/me", "/api/auth/profile"):
+        assert (await desk.get(path, cookie=answer.cookie)).status == 200
+
+    assert (cold, warm) == (3, 1)  # the entry, the types of everybody, the bind; then the bind alone
+    assert asked(desk) - before == cold + warm
+
+
+async def test_wrong_and_unknown_are_the_same_words(desk):
+    answers = [await desk.login(name, "wrong") for name in ("alice", "nobody", "frank", "dave", "carol", "*", "a)(uid=*")]
+
+    assert {(answer.status, answer.text) for answer in answers} == {(401, answers[0].text)}
+
+
+async def test_a_disabled_account_is_told_to_who_has_its_password(desk):
+    answer = await desk.login("frank", "frankpw")
+
+    assert answer.outcome == (403, "access_denied")
+    assert "disabled" in answer.text
+
+
+async def test_an_expired_password_leads_to_the_page(desk):
+    answer = await desk.login("carol", "carolpw")
+
+    assert answer.outcome == (403, "password_expired")
+    assert answer.json["change_password_url"].startswith("/login/change-password?username=carol")
+
+
+async def test_a_type_that_a_password_does_not_show_is_asked_for(desk):
+    answer = await desk.login("bob", "bobpw")
+
+    assert answer.outcome == (403, "factor_required")
+    assert answer.json["credentials"] == ["PasswordAndCode"]
+
+
+async def test_an_account_is_refused_within_the_stated_age(start_service, sections, slapd):
+    clock = FakeClock()
+    service = await start_service("idp", "ipa", clock=clock, **sections)
+    async with forgetful() as http:
+        desk = Desk(service, http)
+        answer = await desk.login("erin", "erinpw")
+        assert answer.status == 200
+        slapd.replace("erin", "nsAccountLock", "TRUE")
+        try:
+            clock.advance(5)
+            profile = await desk.get("/api/auth/profile", cookie=answer.cookie)
+            again = await desk.login("erin", "erinpw")
+        finally:
+            slapd.replace("erin", "nsAccountLock")
+
+        assert profile.status == 403
+        assert again.outcome == (403, "access_denied")
+        assert (await desk.login("erin", "erinpw")).status == 200  # unlocked: what speaks against a person is read again at once
+
+
+async def test_no_server_is_503_and_whoever_answers_again_is_asked(start_service, sections, make_slapd):
+    with make_slapd() as other:
+        sections["ipa"]["ldap_uri"] = other.uri
+        service = await start_service("idp", "ipa", **sections)
+        async with forgetful() as http:
+            desk = Desk(service, http)
+            other.stop()
+            down = await desk.login("alice", "alicepw")
+            other.start()
+            pool = service.kernel.hooks.instances["ipa"]._assembly.pool
+            await pool.look()
+            up = await desk.login("alice", "alicepw")
+
+    assert down.outcome == (503, "unavailable")
+    assert "ldap" not in down.text
+    assert up.status == 200
+
+
+@pytest.mark.parametrize(("name", "upstream"), [("dave", "ipa-keycloak"), ("alice", None), ("nobody", None), ("*", None)])
+async def test_idp_252_a_person_of_another_provider_gets_its_id(start_service, sections, name, upstream):
+    service = await start_service("idp", "ipa", **{**sections, "ipa": {**sections["ipa"], "gssapi": True}})
+    await service.kernel.hooks.instances["ipa"]._assembly.upstreams.refresh()
+    async with forgetful() as http:
+        answer = await Desk(service, http).get(f"/api/auth/federated-hint?username={quote(name)}")
+
+    assert answer.json == {"upstream_id": upstream}
+
+
+async def test_idp_060_without_the_switch_there_is_no_hint(desk):
+    assert (await desk.get("/api/auth/federated-hint?username=dave")).json == {"upstream_id": None}

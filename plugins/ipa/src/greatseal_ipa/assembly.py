@@ -18,6 +18,7 @@ from greatseal_ipa.reader import Reader
 from greatseal_ipa.schema import Schema
 from greatseal_ipa.servers import Servers, is_of_this_machine, server_of
 from greatseal_ipa.settings import IpaSettings
+from greatseal_ipa.upstreams import Upstreams
 
 SCHEMAS: dict[str, type[Schema]] = {schema.name: schema for schema in (FreeIpa, OpenLdap, ActiveDirectory)}
 
@@ -42,6 +43,7 @@ class Assembly:
             Ldap3(), servers, terms, bind=bound(settings, host.optional_service(TICKETS)), blocking=host.blocking, size=settings.connections
         )
         self.reader = Reader(self.pool, schema, host.clock, host.log, seconds=settings.cache_secs)
+        self.upstreams = Upstreams(self.reader, host.log)
 
 
 class Binding:

@@ -30,6 +30,7 @@ class FreeIpa(Schema):
     """People under cn=users,cn=accounts; memberOf names indirect groups too. Staged and preserved users are elsewhere and not found."""
 
     name: ClassVar[str] = "freeipa"
+    state: ClassVar[tuple[str, ...]] = ("krbPasswordExpiration", "krbLastPwdChange")
 
     def __init__(self, base_dn: str, realm: str) -> None:
         super().__init__(base_dn, realm)
@@ -45,6 +46,9 @@ class FreeIpa(Schema):
 
     def users(self, prefix: str) -> Query:
         return Query(base=self._users, filter=f"(&(objectClass=posixAccount){begins('uid', prefix)})", attributes=("uid",))
+
+    def anybody(self, limit: int) -> Query:
+        return Query(base=self._users, filter="(objectClass=posixAccount)", attributes=USER, limit=limit)
 
     def people(self, names: Sequence[str]) -> Query:
         anyone = "".join(equals("uid", name) for name in names)

@@ -27,12 +27,16 @@ class OpenLdap(Schema):
 
     name: ClassVar[str] = "openldap"
     levels: ClassVar[int] = 16
+    state: ClassVar[tuple[str, ...]] = ("pwdChangedTime",)
 
     def user(self, name: str) -> Query:
         return Query(base=self.base_dn, filter=f"(&{PEOPLE}{equals('uid', name)})", attributes=USER, limit=ONE)
 
     def users(self, prefix: str) -> Query:
         return Query(base=self.base_dn, filter=f"(&{PEOPLE}{begins('uid', prefix)})", attributes=("uid",))
+
+    def anybody(self, limit: int) -> Query:
+        return Query(base=self.base_dn, filter=PEOPLE, attributes=USER, limit=limit)
 
     def people(self, names: Sequence[str]) -> Query:
         anyone = "".join(equals("uid", name) for name in names)

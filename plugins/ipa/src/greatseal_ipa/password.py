@@ -47,7 +47,7 @@ class IpaPassword(Authenticator[Password]):
         self._tickets = tickets if how == "kinit" else None
 
     async def attempt(self, credential: Password, context: LoginContext) -> Attempted:  # noqa: ARG002  # the contract's parameter
-        person = await _person(self._reader, credential.username)
+        person = await self._reader.named(credential.username)
         if person is None:
             return NotMine()
         require_sendable(credential.password)
@@ -98,7 +98,7 @@ class IpaChanger(PasswordChanger):
         self._reader = reader
 
     async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:  # noqa: ARG002  # the contract's parameter
-        person = await _person(self._reader, username)
+        person = await self._reader.named(username)
         if person is None:
             raise Denied("nobody has this name")
         require_sendable(old)
@@ -148,14 +148,6 @@ class IpaChanger(PasswordChanger):
 
     def _proves(self, bound: Outcome) -> bool:
         return not bound.ok and self._reader.schema.refused_as(bound.code, bound.message, bound.policy) == "expired"
-
-
-async def _person(reader: Reader, username: str) -> Person | None:
-    """By short name, or with the realm of the directory."""
-    short, at, realm = username.rpartition("@")
-    if at and realm.upper() != reader.schema.realm.upper():
-        return None
-    return await reader.person(short if at else username)
 
 
 def require_sendable(password: Secret) -> None:

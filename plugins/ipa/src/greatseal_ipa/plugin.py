@@ -6,17 +6,19 @@ from typing import Any
 
 from greatseal import hookimpl
 from greatseal.api.components import Component
-from greatseal.api.declarations import Job, Lifespan, Owns, Placement
+from greatseal.api.declarations import Check, Job, Lifespan, Owns, Placement, Reads
 from greatseal.api.directory import Directory
-from greatseal.api.identity import Authenticator, PasswordChanger
+from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
 from greatseal.api.services import RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_ipa.access import IpaRules
 from greatseal_ipa.assembly import Assembly, problems
+from greatseal_ipa.checks import DirectoryCheck
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.password import IpaChanger, IpaPassword
-from greatseal_ipa.settings import IpaSettings
+from greatseal_ipa.settings import IpaSettings, KerberosSwitch
+from greatseal_ipa.upstreams import UpstreamHint
 
 LOOK_SECONDS = 1.0
 """How often servers that were down are looked at."""
@@ -31,8 +33,8 @@ class Plugin:
         self._assembly: Assembly | None = None
 
     @hookimpl
-    def settings(self) -> Sequence[Owns]:
-        return [Owns("ipa", IpaSettings)]
+    def settings(self) -> Sequence[Owns | Reads]:
+        return [Owns("ipa", IpaSettings), Reads("ipa", KerberosSwitch)]
 
     @hookimpl
     def directories(self, host: Host) -> Sequence[Directory]:
@@ -62,6 +64,19 @@ class Plugin:
         return [IpaChanger(made.reader)] if made and how != "off" else []
 
     @hookimpl
+    def login_options(self, host: Host) -> Sequence[LoginOptions]:
+        made = self._made(host)
+        return [UpstreamHint(made.reader)] if made and host.settings(KerberosSwitch).gssapi else []
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        """For doctor alone: what does not need the directory goes on without it, so the service is ready."""
+        made = self._made(host)
+        if made is None:
+            return []
+        return [Check(name="directory", run=DirectoryCheck(made.pool, made.reader.schema, host.clock).run, ready=False)]
+
+    @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
         return problems(host) if host.section_present("ipa") else []
 
@@ -82,7 +97,13 @@ class Plugin:
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
         made = self._made(host)
-        return [Job(name="ipa-servers", every=LOOK_SECONDS, run=made.pool.look, placement=Placement.WORKER)] if made else []
+        if made is None:
+            return []
+        found = [Job(name="ipa-servers", every=LOOK_SECONDS, run=made.pool.look, placement=Placement.WORKER)]
+        if host.settings(KerberosSwitch).gssapi:
+            every = float(made.settings.idp_refresh_secs)
+            found.append(Job(name="ipa-providers", every=every, run=made.upstreams.refresh, placement=Placement.WORKER))
+        return found
 
     def _made(self, host: Host) -> Assembly | None:
         if self._assembly is None and host.section_present("ipa"):

@@ -64,6 +64,13 @@ class Reader:
             return None
         return await self._people.get(name.casefold(), lambda: self._person(name), fresh=fresh)
 
+    async def named(self, username: str) -> Person | None:
+        """As people type a name: the short one, or one with the realm of the directory."""
+        short, at, realm = username.rpartition("@")
+        if at and realm.upper() != self.schema.realm.upper():
+            return None
+        return await self.person(short if at else username)
+
     def forget(self, name: str) -> None:
         """The person's entry has changed."""
         self._people.forget(name.casefold())
@@ -179,7 +186,13 @@ class Reader:
             for entry in (await self._ask(query)).entries:
                 members.update(self.schema.own_members(entry))
                 waiting += self.schema.subgroups(entry)
-        return members
+        return await self._canonical(sorted(members)[:MOST_MEMBERS])
+
+    async def _canonical(self, names: Sequence[str]) -> set[str]:
+        """As their own entries spell them; names that nobody has any more are left out."""
+        attributes = self.schema.users("").attributes
+        entries = await self._entries(lambda some: msgspec.structs.replace(self.schema.people(some), attributes=attributes), names)
+        return {name for entry in entries if (name := self.schema.username(entry))}
 
     async def _group_entry(self, name: str) -> Found:
         try:

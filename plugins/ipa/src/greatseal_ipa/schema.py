@@ -66,6 +66,8 @@ class Schema(ABC):
 
     password_attribute: ClassVar[str | None] = None
     """What a password is changed by, old value against new one, where the server does not know RFC 3062; the connection must have TLS."""
+    state: ClassVar[tuple[str, ...]] = ()
+    """Attributes that tell of a new or expired password, where the service may read them."""
 
     def __init__(self, base_dn: str, realm: str) -> None:
         self.base_dn = base_dn
@@ -80,6 +82,10 @@ class Schema(ABC):
     @abstractmethod
     def users(self, prefix: str) -> Query:
         """Entries whose login name begins so, with the name alone."""
+
+    @abstractmethod
+    def anybody(self, limit: int) -> Query:
+        """Some people, with all that is read of a person."""
 
     @abstractmethod
     def people(self, names: Sequence[str]) -> Query:

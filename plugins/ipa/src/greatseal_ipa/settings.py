@@ -41,3 +41,10 @@ class IpaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which the identity providers of the directory are read again."""
     hbac: bool = False
     """Whether the feature hbac reads FreeIPA's access rules, under cn=hbac, beside its own."""
+
+
+class KerberosSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """[ipa]: what the switch of Kerberos turns on besides."""
+
+    gssapi: bool = False
+    """Whether the identity providers of the directory are read, for people who sign in there."""
