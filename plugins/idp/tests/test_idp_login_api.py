@@ -147,6 +147,13 @@ async def test_a_directory_that_wants_a_code_is_asked_for_it(idp):
     assert (await idp.login()).status == 200
 
 
+async def test_a_ticket_shows_a_password_and_no_other_type(idp):
+    idp.people.amr = ("kerberos",)
+    for types, status in ((("password",), 200), (("otp",), 403), (("hardened",), 403), (("otp", "password"), 200)):
+        idp.people.change("alice", authentication_types=types)
+        assert (await idp.login()).status == status, types
+
+
 @pytest.mark.parametrize(
     "body",
     [

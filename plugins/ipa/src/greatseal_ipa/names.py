@@ -63,7 +63,7 @@ def first_value(dn: str, type_: str) -> str | None:
             return None
     except ValueError:
         return None
-    return _unescaped(first.partition("=")[2].strip())
+    return _unescaped(_stripped(first.partition("=")[2]))
 
 
 def _escaped(character: str, *, first: bool, last: bool) -> str:
@@ -78,7 +78,7 @@ def _rdn(text: str) -> tuple[tuple[str, str], ...]:
         type_, equals, value = part.partition("=")
         if not equals or not type_.strip():
             raise ValueError("a DN consists of type=value")
-        pairs.append((type_.strip().lower().removeprefix("oid."), _folded(_unescaped(value.strip()))))
+        pairs.append((type_.strip().lower().removeprefix("oid."), _folded(_unescaped(_stripped(value)))))
     return tuple(sorted(pairs))
 
 
@@ -93,6 +93,13 @@ def _split(text: str, separators: str) -> list[str]:
             start = at + 1
         at += 1
     return [*parts, text[start:]]
+
+
+def _stripped(value: str) -> str:
+    """Without the spaces around it, but for a last one that is escaped."""
+    bare = value.strip()
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return f"{bare} " if backslashes % 2 else bare
 
 
 def _unescaped(value: str) -> str:
