@@ -42,6 +42,7 @@ class Slapd:
         schema: Path = DATA / "openldap-schema.ldif",
         seed: Path = DATA / "seed.ldif",
         port: int = 0,
+        max_size: int = 67_108_864,
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
@@ -55,6 +56,7 @@ class Slapd:
             self.environ["KRB5_KTNAME"] = str(keytab)
         self._config = config
         self._tls = tls
+        self._max_size = max_size
         self._schema = schema
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -142,6 +144,7 @@ class Slapd:
             authority, certificate, key = self._tls
             lines = f"olcTLSCACertificateFile: {authority}\nolcTLSCertificateFile: {certificate}\nolcTLSCertificateKeyFile: {key}\n"
             text = text.replace("olcThreads: 4\n", f"olcThreads: 4\n{lines}")
+        text = text.replace("olcDbMaxSize: 67108864", f"olcDbMaxSize: {self._max_size}")
         text = f"{text}\n{self._config}"
         for place, value in places.items():
             text = text.replace(place, str(value))

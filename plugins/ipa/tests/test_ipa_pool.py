@@ -1,13 +1,13 @@
 """Servers that answer and servers that do not, and connections that are kept."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import structlog
 
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import DirectoryUnavailable
-from greatseal.kernel.blocking import BlockingPools
 from greatseal.testing.negotiate import FakeTickets
 from greatseal_ipa import pool as module
 from greatseal_ipa import servers as servers_module
@@ -18,6 +18,16 @@ from greatseal_ipa.servers import Servers
 
 ONE, TWO = Server("ldap", "one", 389), Server("ldap", "two", 389)
 QUERY = Query(base="dc=x", attributes=("cn",))
+
+
+class Threads:
+    """Two of them."""
+
+    def __init__(self):
+        self.executor = ThreadPoolExecutor(2)
+
+    async def run(self, pool, fn, /, *args):
+        return await asyncio.get_running_loop().run_in_executor(self.executor, fn, *args)
 
 
 class FakeLink:
@@ -75,12 +85,12 @@ def library():
 
 @pytest.fixture
 def pool(library):
-    blocking = BlockingPools(threads=2)
+    threads = Threads()
     servers = Servers([ONE, TWO], "X", None, structlog.get_logger())
-    made = Pool(library, servers, Terms(), bind=lambda link: link.bind("service", "p"), blocking=blocking, size=2)
+    made = Pool(library, servers, Terms(), bind=lambda link: link.bind("service", "p"), blocking=threads, size=2)
     yield made
     made.close()
-    blocking.close()
+    threads.executor.shutdown()
 
 
 async def host(pool):

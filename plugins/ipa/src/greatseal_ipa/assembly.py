@@ -46,6 +46,11 @@ class Assembly:
         self.upstreams = Upstreams(self.reader, host.log)
 
 
+def is_configured(host: Host) -> bool:
+    """Whether `[ipa]` has a key of the directory: the switch of Kerberos alone names none."""
+    return host.section_present("ipa") and host.settings(IpaSettings) != IpaSettings()
+
+
 class Binding:
     """How the service says who it is: by an entry with a password, else by its Kerberos name."""
 
@@ -110,8 +115,6 @@ def _identity_problems(settings: IpaSettings, *, tickets: bool) -> Iterator[str]
     """Of how the service and its people prove themselves."""
     if settings.bind_dn is not None and settings.bind_password is None:
         yield "[ipa] bind_dn is there, and bind_password is missing"
-    if settings.bind_password is not None and not settings.bind_password.value:
-        yield "[ipa] bind_password is empty: servers take that for no password at all"
     if settings.bind_dn is None and not tickets:
         yield "[ipa] bind_dn is missing: name an entry that reads the directory, or enable the feature gssapi, whose keytab does"
     if settings.password == "kinit" and not tickets:  # noqa: S105  # how, not what

@@ -99,7 +99,15 @@ class Ldap3Link:
 
     def bind_gssapi(self, credentials: object) -> Outcome:
         """See :class:`greatseal_ipa.library.Link`."""
-        return self._bind(authentication=ldap3.SASL, sasl_mechanism=ldap3.KERBEROS, sasl_credentials=(self._server.host, None, credentials))
+        try:
+            own = (self._server.host, None, _copied(credentials))
+            return self._bind(authentication=ldap3.SASL, sasl_mechanism=ldap3.KERBEROS, sasl_credentials=own)
+        except (Down, Refused, Unusable):
+            raise
+        except Exception as error:
+            # Of a GSSAPI that this plugin does not import: no ticket for the server, or one that has ended.
+            self.close()
+            raise Down(f"{self._server}: no bind by a ticket: {_reason(error)}") from error
 
     def search(self, query: Query) -> Found:
         """See :class:`greatseal_ipa.library.Link`."""
@@ -276,6 +284,11 @@ def _connected(server: Server, terms: Terms) -> socket.socket:
     except OSError:
         there.close()
         raise
+
+
+def _copied(credentials: Any) -> Any:
+    """ldap3 takes the handle out of the object that it is given, and whoever holds that is left with none."""
+    return type(credentials)(token=credentials.export())
 
 
 def _context(terms: Terms) -> ssl.SSLContext:

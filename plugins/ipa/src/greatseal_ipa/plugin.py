@@ -13,7 +13,7 @@ from greatseal.api.services import RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_ipa.access import IpaRules
-from greatseal_ipa.assembly import Assembly, problems
+from greatseal_ipa.assembly import Assembly, is_configured, problems
 from greatseal_ipa.checks import DirectoryCheck
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.password import IpaChanger, IpaPassword
@@ -25,7 +25,7 @@ LOOK_SECONDS = 1.0
 
 
 class Plugin:
-    """Users, groups and hosts of one LDAP directory; without `[ipa]` it contributes nothing."""
+    """Users, groups and hosts of one LDAP directory; without a key of its own in `[ipa]` it contributes nothing."""
 
     uses = (RESOLVER, TICKETS)
 
@@ -78,7 +78,13 @@ class Plugin:
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        return problems(host) if host.section_present("ipa") else []
+        return problems(host) if is_configured(host) else []
+
+    @hookimpl
+    def notes(self, host: Host) -> Sequence[str]:
+        if host.section_present("ipa") and not is_configured(host):
+            return ["[ipa] names no directory: set ldap_uri, or ca_cert_file alone for the servers that DNS names"]
+        return []
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
@@ -106,6 +112,6 @@ class Plugin:
         return found
 
     def _made(self, host: Host) -> Assembly | None:
-        if self._assembly is None and host.section_present("ipa"):
+        if self._assembly is None and is_configured(host):
             self._assembly = Assembly(host)
         return self._assembly
