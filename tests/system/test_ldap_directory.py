@@ -184,10 +184,19 @@ async def test_a_machine_without_groups_is_not_one_that_is_unknown(directory):
         ("host/web1.chancery.test@EVIL.TEST", None),
     ],
 )
-async def test_what_a_principal_manages(directory, principal, hosts):
+async def test_idp_326_what_a_principal_manages(directory, principal, hosts):
     found = await directory.managed_by(principal if "@" in principal else f"{principal}@{REALM}")
 
     assert found is None if hosts is None else found >= hosts
+
+
+async def test_idp_010_idp_096_the_identity_providers_of_the_directory(parts):
+    github, keycloak = await parts.reader.providers()
+
+    assert (github.id, github.display_name, github.issuer, github.usable) == ("ipa-github-corp", "GitHub Corp", None, True)
+    assert (keycloak.id, keycloak.client_id, keycloak.issuer) == ("ipa-keycloak", "ipa-client", "https://kc.example/realms/test")
+    assert (keycloak.scopes, keycloak.subject_claim) == (("openid", "email"), "email")
+    assert "secret" not in repr((github, keycloak))
 
 
 async def test_people_who_are_staged_or_preserved_are_not_there(directory, slapd):
