@@ -153,3 +153,14 @@ async def test_an_outage_leaves_the_providers_that_were_read():
     source.down, source.found = False, ()
     await upstreams.refresh()
     assert source.upstreams == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        (("HTTP/Web1.example.com@EXAMPLE.COM", "HTTP/www.example.com@EXAMPLE.COM"), {"web1.example.com", "www.example.com"}),
+        (("HTTP/web1.example.com@EVIL.COM", "HTTP/web2@", "no principal", "ann@EXAMPLE.COM"), set()),
+    ],
+)
+def test_hosts_of_a_service_are_those_of_its_names_in_the_realm(names, hosts):
+    assert SCHEMA.read_hosts(entry(krbPrincipalName=names)) == hosts
