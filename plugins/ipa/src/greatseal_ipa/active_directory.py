@@ -43,6 +43,7 @@ class ActiveDirectory(Schema):
 
     name: ClassVar[str] = "active-directory"
     levels: ClassVar[int] = 1
+    state: ClassVar[tuple[str, ...]] = ("pwdLastSet", CONTROL)
     password_attribute: ClassVar[str | None] = "unicodePwd"  # noqa: S105  # the name of an attribute
 
     def user(self, name: str) -> Query:
@@ -51,6 +52,9 @@ class ActiveDirectory(Schema):
 
     def users(self, prefix: str) -> Query:
         return Query(base=self.base_dn, filter=f"(&{PEOPLE}{begins('sAMAccountName', prefix)})", attributes=("sAMAccountName",))
+
+    def anybody(self, limit: int) -> Query:
+        return self._people("", USER, limit)
 
     def people(self, names: Sequence[str]) -> Query:
         return self._people(f"(|{''.join(equals('sAMAccountName', name) for name in names)})", USER, len(names))
