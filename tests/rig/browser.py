@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import itertools
+import os
 import shutil
 import tempfile
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -193,20 +194,25 @@ class Page:
 
 
 @contextlib.asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    """A browser with an empty profile. Raises FileNotFoundError where there is none (Debian: the package chromium)."""
+async def chromium(*options: str, environ: Mapping[str, str] | None = None) -> AsyncIterator[Browser]:
+    """A browser with an empty profile; ``environ`` is added to ours.
+
+    Raises FileNotFoundError where there is none (Debian: the package chromium).
+    """
     if CHROMIUM is None:
         raise FileNotFoundError("chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
             CHROMIUM,
             *QUIET,
+            *options,
             "--remote-debugging-port=0",
             f"--user-data-dir={profile}",
             "about:blank",
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **environ} if environ else None,
         )
         try:
             url = await _endpoint(process)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
-from greatseal.api.declarations import Owns
+from greatseal.api.declarations import Check, CheckResult, Owns
 from greatseal.api.services import NEGOTIATE, TICKETS, ServiceKey
 from greatseal.host import Host
 from greatseal_gssapi.keytab_file import unfit, version_of
@@ -49,6 +49,19 @@ class Plugin:
         keytab = host.settings(GssapiSettings).keytab_file
         problem = None if keytab is None else unfit(keytab, version_of(keytab))
         return [] if problem is None else [f"Kerberos tickets are not accepted as long as this is so: {problem}"]
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        credential = self.credential(host)
+        if credential is None:
+
+            async def nothing() -> CheckResult:
+                return CheckResult(ok=True, detail="[gssapi] is not configured")
+
+            return [Check(name="kerberos keytab", run=nothing, ready=False)]
+        from greatseal_gssapi.doctor import Doctor
+
+        return Doctor(host, host.settings(GssapiSettings), credential, self.tickets(host)).checks()
 
     def credential(self, host: Host) -> "AcceptorCredential | None":
         """Made when the first needs it; None without `[gssapi]`."""
