@@ -74,6 +74,8 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/jar/src/**/*.py",
     "plugins/onion-csr-01/src/**/*.py",
+    "plugins/otp/src/greatseal_otp/[!c]*.py",
+    "plugins/otp/src/greatseal_otp/codes.py",
     "plugins/rar/src/**/*.py",
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",

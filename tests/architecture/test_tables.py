@@ -37,6 +37,9 @@ STAY = {
     "ca_admin_operator": "administrators delete operators",
     "ca_admin_halt": "one row",
     "hbac_rule": "administrators delete rules, and there are 10,000 at most",
+    "otp_step": "it is there as long as its token",
+    "otp_recovery": "one for each person with a token, and gone with the last one",
+    "otp_recovery_code": "ten for each person with a token at most, and gone with the last one",
     "passkey_credential": "people delete them, and there are 20 of each person at most",
     "passkey_record": "one for each passkey",
     "passkey_secret": "one row",
@@ -68,6 +71,7 @@ LEAVE = {
     "idp_revoked": "greatseal_idp.token.revoked:_FORGET",
     "idp_notification": "greatseal_idp.sessions.backchannel:OVER",
     "idp_place": "greatseal_idp.sessions.places:_OLD",
+    "otp_token": "greatseal_otp.tokens:ABANDONED",
     "registration_client": "greatseal_registration.usage:_UNUSED",
 }
 """The statement by which the rows of a table leave, or are found for it."""

@@ -43,7 +43,7 @@ async def send(desk, *, username="alice", password="wonderland", code="123456", 
     return await desk.post("/api/auth/otp", json={"username": username, "password": password, "otp_code": code}, **more)
 
 
-async def test_idp_240_349_a_password_and_a_code_give_a_session_to_whoever_has_none(open_idp):
+async def test_idp_240_idp_349_a_password_and_a_code_give_a_session_to_whoever_has_none(open_idp):
     desk = await open_idp()
 
     answer = await send(desk, code=" 123 456 ")

@@ -21,6 +21,7 @@ from greatseal.api.identity import (
     PasswordAndCode,
     PasswordExpired,
 )
+from greatseal.api.otp import CodeStore
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
@@ -149,6 +150,7 @@ class LoginPages:
             headers=headers,
             username=typed.username,
             step=step,
+            recovery=any(store.recovery for store in self._host.components(CodeStore).values()),
             **self._common(errand, message),
         )
 

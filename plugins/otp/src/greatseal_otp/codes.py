@@ -1,0 +1,157 @@
+"""The codes of a person, wherever their tokens rest."""
+
+import secrets
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from greatseal.api.authorization import LoginRequired
+from greatseal.api.declarations import Secret
+from greatseal.api.directory import Directories
+from greatseal.api.identity import SessionView
+from greatseal.api.moments import SECOND
+from greatseal.api.otp import CodeStore, Holder, NewToken, Token
+from greatseal.api.problems import BadRequest, Conflict
+from greatseal.host import Host
+from greatseal_otp import recovery
+from greatseal_otp.arithmetic import matching, otpauth_uri
+from greatseal_otp.recovery import Recovery
+from greatseal_otp.settings import Look, OtpSettings
+from greatseal_otp.tokens import LocalTokens
+
+PERIOD = 30
+KEY_BYTES = {"sha1": 20, "sha256": 32, "sha512": 64}
+"""As many as the hash has (RFC 4226 s4 R6, RFC 6238 s3 R6)."""
+RECENT = 900 * SECOND
+"""How long ago a sign-in may be after which tokens are made and deleted."""
+LONGEST_LABEL = 64
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A token and what an app needs of it: this once."""
+
+    token: Token
+    key: bytes
+    uri: str
+
+    def __repr__(self) -> str:
+        return f"Made(token={self.token!r})"
+
+
+class Codes:
+    """Finds the store of a person, and counts."""
+
+    def __init__(self, host: Host, directories: Directories, *, local: LocalTokens, recovery: Recovery) -> None:
+        self._host = host
+        self._directories = directories
+        self._settings = host.settings(OtpSettings)
+        self._issuer = host.settings(Look).display_name or urlsplit(host.issuer).hostname or host.issuer
+        self.local = local
+        self.recovery = recovery
+
+    async def holder(self, subject: str) -> Holder:
+        """The person of a canonical subject."""
+        return Holder(subject=subject, user=await self._directories.user(subject))
+
+    def store(self, holder: Holder) -> CodeStore:
+        """Where their tokens rest."""
+        others = (one for one in self._host.components(CodeStore).values() if one is not self.local)
+        return next((one for one in others if one.keeps(holder)), self.local)
+
+    async def tokens(self, holder: Holder) -> Sequence[Token]:
+        """Every token of the person."""
+        return await self.store(holder).tokens(holder)
+
+    async def use(self, holder: Holder, password: Secret, code: Secret) -> bool:
+        """Whether the code is good. It is used up, and so are the codes before it."""
+        store = self.store(holder)
+        if (digits := recovery.read(code.value)) is not None:
+            return store.recovery and await self.recovery.use(holder.subject, digits)
+        keys = await store.keys(holder)
+        now = self._host.clock.now()
+        for key in keys:
+            at = matching(key, code.value, now)
+            if at is not None and await store.advance(holder, key, at):
+                return True
+        return not keys and await store.check(holder, password, code)
+
+    async def confirm(self, holder: Holder, token_id: str, code: str) -> bool:
+        """Whether it is a good code of this very token, which is used up: the token counts from now on."""
+        store = self.store(holder)
+        key = next((one for one in await store.keys(holder) if one.token_id == token_id), None)
+        at = None if key is None else matching(key, code, self._host.clock.now())
+        return key is not None and at is not None and await store.advance(holder, key, at)
+
+    async def make(self, session: SessionView, label: str) -> Made:
+        """A new token for the person of a session. Raises BadRequest for a label that is none, LoginRequired, Conflict."""
+        holder = await self.holder(session.subject)
+        store = self.store(holder)
+        self.require_recent(session)
+        if not store.manages:
+            raise Conflict("your one-time codes are kept elsewhere, and made there")
+        key = secrets.token_bytes(KEY_BYTES[self._settings.algorithm])
+        new = NewToken(label=label_of(label), key=key, algorithm=self._settings.algorithm, digits=self._settings.digits, period=PERIOD)
+        token = await store.add(holder, new)
+        return Made(token=token, key=key, uri=otpauth_uri(new, issuer=self._issuer, username=session.username))
+
+    async def remove(self, session: SessionView, token_id: str) -> bool:
+        """Delete a token of the person of a session; False when they have none of this id. Raises LoginRequired."""
+        holder = await self.holder(session.subject)
+        self.require_recent(session)
+        store = self.store(holder)
+        return store.manages and await store.remove(holder, token_id)
+
+    async def new_recovery_codes(self, session: SessionView) -> tuple[str, ...]:
+        """Raises LoginRequired, and Conflict for a person who does not need any."""
+        holder = await self.holder(session.subject)
+        self.require_recent(session)
+        if not (self.store(holder).recovery and any(token.confirmed for token in await self.tokens(holder))):
+            raise Conflict("recovery codes stand in for a token: there is none yet")
+        return await self.recovery.make(session.subject)
+
+    async def remove_all(self, holder: Holder, *, by: str) -> int:
+        """Delete every token of a person and their recovery codes; how many tokens there were."""
+        store = self.store(holder)
+        removed = [await store.remove(holder, token.token_id, by=by) for token in await store.tokens(holder)] if store.manages else []
+        await self.recovery.forget(holder.subject)
+        return sum(removed)
+
+    def is_recent(self, session: SessionView) -> bool:
+        """Whether the sign-in was a short while ago."""
+        now = self._host.clock.now()
+        return 0 <= now - session.signed_in_at <= RECENT
+
+    def require_recent(self, session: SessionView) -> None:
+        """Raises LoginRequired for a sign-in of some time ago: a computer that was left open changes nothing."""
+        if not self.is_recent(session):
+            raise LoginRequired(f"sign in again: this takes a sign-in of the last {RECENT // SECOND // 60} minutes")
+
+
+def label_of(text: str) -> str:
+    """The word of a person for a token. Raises BadRequest."""
+    label = " ".join(text.split())
+    if not label or len(label) > LONGEST_LABEL or not label.isprintable():
+        raise BadRequest(f"label: expected 1 to {LONGEST_LABEL} characters that can be printed, such as My phone")
+    return label
+
+
+def shown(token: Token, source: str) -> dict[str, object]:
+    """A token for programs: never its key. Moments are seconds."""
+
+    def second(moment: int | None) -> int | None:
+        return None if moment is None else moment // SECOND
+
+    return {
+        "token_id": token.token_id,
+        "label": token.label,
+        "type": token.type,
+        "algorithm": token.algorithm,
+        "digits": token.digits,
+        "period": token.period,
+        "created_at": second(token.created_at),
+        "confirmed": token.confirmed,
+        "enabled": token.enabled,
+        "last_used_at": second(token.last_used_at),
+        "source": source,
+    }
