@@ -10,12 +10,13 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+import pyotp
 from rig.browser import Browser, Page, chromium
 
 from greatseal.api.directory import AccountState
 from greatseal.testing.distributions import install
 from greatseal.testing.people import PEOPLE, people_of
-from greatseal.testing.service import document, serve
+from greatseal.testing.service import Service, document, serve
 from greatseal_users_file.edit import add
 
 PASSWORD = "correct horse battery"  # of a person who is gone after the picture
@@ -44,7 +45,7 @@ PAYMENT = {
     "creditorName": "Merchant A",
     "creditorAccount": {"iban": "DE02100100109307118603"},
 }
-SIZES = {"wide": (960, 600), "narrow": (390, 700)}
+SIZES = {"wide": (960, 600), "narrow": (360, 700)}
 
 
 async def main(folder: Path) -> None:
@@ -56,6 +57,8 @@ async def main(folder: Path) -> None:
             await _of_further_steps(browser, Path(state), folder)
         with tempfile.TemporaryDirectory() as state:
             await of_details(browser, Path(state), folder)
+        with tempfile.TemporaryDirectory() as state:
+            await of_codes(browser, Path(state), folder)
 
 
 async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
@@ -154,6 +157,46 @@ async def of_details(browser: Browser, state: Path, folder: Path) -> None:
             await page.picture(folder / f"consent-details-{kind}.png", whole=True)
             if page.complaints:
                 raise AssertionError(page.complaints)
+
+
+async def of_codes(browser: Browser, state: Path, folder: Path) -> None:
+    """The pages of one-time codes, from the first app to the recovery codes."""
+    users = state / "users.toml"
+    add(users, "ada", PASSWORD, display_name="Ada Example")
+    async with serve(document(state, ["idp", "users-file", "otp"], users={"file": str(users)}, webui=LOOK)) as service:
+        async for page, kind in _kinds(browser):
+            await _codes(page, service, folder, kind)
+
+
+async def _codes(page: Page, service: Service, folder: Path, kind: str) -> None:
+    async def picture(name: str) -> None:
+        await page.picture(folder / f"codes-{name}-{kind}.png", whole=True)
+
+    url = service.url
+    await page.goto(f"{url}/account/codes", to=f"{url}/ui/auth/login")
+    await page.fill("#username", "ada")
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=f"{url}/account/codes")
+    await picture("none")
+    await page.fill("#label", "My phone")
+    await page.click("#add", to=f"{url}/account/codes/add")
+    await picture("new")
+    totp = pyotp.parse_uri(await page.run("document.querySelector('#open').href"))
+    assert isinstance(totp, pyotp.TOTP)
+    await page.fill("#code", "000000")
+    await page.click("#confirm", to=f"{url}/account/codes/confirm")
+    await picture("wrong")
+    await page.fill("#code", totp.now())
+    await page.click("#confirm", to=f"{url}/account/codes/confirm")
+    await picture("recovery")
+    await page.click("#done", to=f"{url}/account/codes")
+    await picture("list")
+    await page.goto(f"{url}/account")
+    await picture("account")
+    await page.goto(f"{url}/account/codes")
+    await page.click("#tokens button", to=f"{url}/account/codes")
+    if page.complaints:
+        raise AssertionError(page.complaints)
 
 
 async def _kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:

@@ -1,12 +1,17 @@
 """One-time codes from the first token to the lost phone, on both databases."""
 
+import asyncio
+import json
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from security.idp_desk import PASSWORD, Desk
+from rig import warm
+from security.idp_desk import BROWSER, PASSWORD, Desk
 from security.idp_otp import ADMIN, MINE, RECOVERY, STEP, App, app_of, open_codes, secret_of
 
+from greatseal.testing.desk import Answer, hidden_fields
 from greatseal_otp import tables as t
 from greatseal_otp.recovery import DIGITS, MANY
 from greatseal_otp.tokens import MOST
@@ -261,3 +266,77 @@ async def test_an_administrator_deletes_one_token_and_what_a_person_who_is_gone_
     assert (await plain.get(ADMIN.format("nobody"), cookie=plain.admin)).status == 404
     assert (await plain.get(ADMIN.format("gone@LOCALHOST"), cookie=plain.admin)).json == []
     assert (await plain.ask("DELETE", ADMIN.format("ann"), cookie=app.cookie)).outcome == (403, "forbidden")
+
+
+async def test_the_account_page_shows_the_apps(plain: Desk) -> None:
+    app = App(plain, "ann", await plain.cookie("ann"))
+    nothing = await plain.get("/account", cookie=app.cookie, headers=BROWSER)
+    await app.scan("Tablet")
+    waiting = await plain.get("/account", cookie=app.cookie, headers=BROWSER)
+    await app.confirm()
+    used = await plain.get("/account", cookie=app.cookie, headers=BROWSER)
+
+    assert "You have no authenticator app." in nothing.text
+    assert 'href="/account/codes"' in nothing.text
+    assert "<dt>Tablet</dt><dd>Not in use: no code of it was given yet</dd>" in waiting.text
+    assert "<dt>Tablet</dt><dd>Last used " in used.text
+
+
+async def test_a_form_gives_what_the_api_gives(plain: Desk) -> None:
+    cookie = await plain.cookie("ann")
+
+    async def send(path: str, form: str, **typed: str) -> Answer:
+        page = await plain.get("/account/codes", cookie=cookie, headers=BROWSER)
+        fields = {**hidden_fields(page, form), **typed}
+        return await plain.post(f"/account/codes/{path}", data=fields, cookie=cookie, headers=BROWSER)
+
+    wrong = await send("add", "add-form", label="x" * 65)
+    assert (wrong.status, "Nothing was changed" in wrong.text) == (400, True)
+    made = await send("add", "add-form", label="Phone")
+    token_id = hidden_fields(made, "confirm-form")["token_id"]
+    (row,) = await plain.rows(t.token)
+    assert row.token_id == token_id
+    assert (await send("confirm", "add-form", token_id="0" * 36, code="1")).location == "/account/codes"
+    assert (await send("delete", "add-form", token_id="0" * 36)).status == 303
+    assert (await send("recovery", "add-form")).status == 409
+    assert (await send("delete", "add-form", token_id=token_id)).status == 303
+    assert await plain.rows(t.token) == []
+
+
+@pytest.mark.parametrize("path", ["", "/add", "/confirm", "/delete", "/recovery"])
+async def test_who_is_not_signed_in_is_led_to_the_sign_in(plain: Desk, path: str) -> None:
+    answer = await plain.ask("POST" if path else "GET", f"/account/codes{path}", **({"data": {"label": "x"}} if path else {}))
+
+    assert (answer.status, answer.location) == (303, "/ui/auth/login?return_to=%2Faccount%2Fcodes")
+
+
+async def test_a_form_after_a_while_leads_to_the_sign_in(plain: Desk) -> None:
+    cookie = await plain.cookie("ann")
+    page = await plain.get("/account/codes", cookie=cookie, headers=BROWSER)
+    plain.clock.step(16 * MINUTE)
+
+    form = {**hidden_fields(page, "add-form"), "label": "Phone"}
+    answer = await plain.post("/account/codes/add", data=form, cookie=cookie, headers=BROWSER)
+
+    assert (answer.status, answer.location) == (303, "/ui/auth/login?return_to=%2Faccount%2Fcodes")
+    assert await plain.rows(t.token) == []
+
+
+async def test_ctl_lists_and_deletes_the_apps_of_a_person(plain: Desk) -> None:
+    app = await app_of(plain)
+    session = plain.folder / "session.json"
+    environ = {**os.environ, "GREATSEAL_SESSION": str(session), "GREATSEAL_SERVER": plain.url}
+
+    async def ctl(*arguments: str, given: str = "") -> str:
+        result = await asyncio.to_thread(warm.run, "ctl", *arguments, given=given, env=environ)
+        assert result.returncode == 0, result.stderr
+        return str(result.stdout)
+
+    await ctl("login", "admin", "--password-file", "-", given=PASSWORD)
+    (listed,) = json.loads(await ctl("--json", "otp", "list", "ann"))
+    assert (listed["token_id"], listed["label"]) == (app.token_id, "My phone")
+    assert json.loads(await ctl("--json", "otp", "list", "ben")) == []
+    assert f"token {app.token_id} is deleted" in await ctl("otp", "delete", "ann", app.token_id, "--yes")
+    await app.scan()
+    assert "1 tokens of ann are deleted" in await ctl("otp", "delete", "ann", "--yes")
+    assert await app.tokens() == []

@@ -16,7 +16,7 @@ def otp() -> None:
 @click.argument("username")
 def list_tokens(admin: Admin, username: str) -> None:
     """List the tokens of USERNAME."""
-    admin.output.rows(admin.ask("GET", "users", username, "otp-tokens"), COLUMNS, f"{username} has no tokens")
+    admin.output.rows(iter(admin.ask("GET", "users", username, "otp-tokens")), COLUMNS, f"{username} has no tokens")
 
 
 @command(otp, "delete")

@@ -1,12 +1,14 @@
 """``/account/codes``: the tokens and recovery codes of whoever is signed in."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from io import BytesIO
 
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
-from greatseal.api.pages import Pages
+from greatseal.api.moments import day_and_time
+from greatseal.api.otp import Token
+from greatseal.api.pages import AccountLine, AccountPart, Pages
 from greatseal.api.problems import BadRequest, Conflict, Problem
 from greatseal.host import Host
 from greatseal.http.csrf import FORM
@@ -120,12 +122,37 @@ class CodesPage:
             add=ADD,
             delete=DELETE,
             renew=RECOVERY,
-            tokens=await store.tokens(holder),
+            tokens=[(token, _said(token)) for token in await store.tokens(holder)],
             manages=store.manages,
             recovery=await self._codes.recovery.state(session.subject) if store.recovery else None,
             recovers=store.recovery,
             recent=self._codes.is_recent(session),
         )
+
+
+class CodesPart(AccountPart):
+    """The apps on the account page."""
+
+    name = "one-time-codes"
+    title = "One-time codes"
+    link = PAGE
+    words = "Apps and recovery codes"
+    empty = "You have no authenticator app. With one, your password alone signs nobody in."
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+
+    async def lines(self, session: SessionView) -> Sequence[AccountLine]:
+        holder = await self._codes.holder(session.subject)
+        return [AccountLine(title=token.label or "Without a name", detail=_said(token)) for token in await self._codes.tokens(holder)]
+
+
+def _said(token: Token) -> str:
+    if not token.confirmed:
+        return "Not in use: no code of it was given yet"
+    if not token.enabled:
+        return "Switched off"
+    return "In use" if token.last_used_at is None else f"Last used {day_and_time(token.last_used_at)}"
 
 
 def qr_code(text: str) -> str:

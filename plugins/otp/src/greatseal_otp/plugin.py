@@ -62,7 +62,7 @@ class Plugin:
 
     @hookimpl
     def components(self, host: Host) -> Sequence[Component]:
-        return [self.parts(host).local, self.parts(host).policy]
+        return self.parts(host).components
 
     @hookimpl
     def operations(self, host: Host) -> Sequence[Callable[..., Any]]:
