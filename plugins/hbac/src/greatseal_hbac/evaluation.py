@@ -64,6 +64,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Those that it lists."""
         return frozenset(self.content.scopes)
 
+    @cached_property
+    def folded(self) -> "Folded":
+        """The groups and names of machines and services that it lists, as those of other sources are compared."""
+        content = self.content
+        return Folded(*map(fold, (content.user_groups, content.hosts, content.hostgroups, content.services, content.servicegroups)))
+
     def within(self, address: str) -> bool:
         """Whether the address is in one of its networks."""
         try:
@@ -77,7 +83,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [ip_network(text) for text in self.content.networks]
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Folded(msgspec.Struct, frozen=True):
+    """Names without case: of a rule, or of a request, which has one machine and one service."""
+
+    user_groups: frozenset[str]
+    hosts: frozenset[str]
+    hostgroups: frozenset[str]
+    services: frozenset[str]
+    servicegroups: frozenset[str]
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A request as rules see it.
 
     ``subject`` is a person, or for a ``service`` the principal of a program, whose host is ``host``. ``address`` is None where none counts:
@@ -100,6 +116,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     here: str = ""
     groups_here: frozenset[str] = frozenset()
 
+    @cached_property
+    def folded(self) -> Folded:
+        """As rules of other sources are compared with it."""
+        return Folded(*map(fold, (self.groups, (self.here,), self.groups_here, (self.service or "",), self.servicegroups)))
+
 
 class Decision(msgspec.Struct, frozen=True):
     """The rules that match, and the scopes that they leave of those asked for."""
@@ -121,7 +142,7 @@ class RuleSet:
         self.uses_hostgroups = any(rule.content.hostgroups for rule in rules if rule.source == LOCAL)
         self.uses_groups_here = any(rule.content.hostgroups for rule in rules if rule.source != LOCAL)
         self._any_local = any(rule.source == LOCAL for rule in rules)
-        self._subjects = {rule.rule_id: frozenset(subject_of(user, realm) for user in rule.content.users) for rule in rules}
+        self._subjects = {rule.rule_id: _subjects(rule, realm) for rule in rules}
         self._patterns = {rule.rule_id: list(_patterns(rule)) for rule in rules}
         self._by_user: dict[str, set[str]] = defaultdict(set)
         self._by_group: dict[str, set[str]] = defaultdict(set)
@@ -220,6 +241,12 @@ def subject_of(user: str, realm: str) -> str:
     return f"{short}@{named.upper()}" if at else f"{user}@{realm}"
 
 
+def _subjects(rule: Rule, realm: str) -> frozenset[str]:
+    """Of whom it says something; of another source without case."""
+    subjects = frozenset(subject_of(user, realm) for user in rule.content.users)
+    return subjects if rule.source == LOCAL else fold(subjects)
+
+
 def _patterns(rule: Rule) -> Iterator[Pattern]:
     for user in rule.content.users:
         try:
@@ -255,27 +282,23 @@ def _fits_service(content: Content, facts: Facts) -> bool:
     return bool(content.servicegroups) and not facts.servicegroups.isdisjoint(map(str.casefold, content.servicegroups))
 
 
-def _misses_of_other(rule: Rule, subjects: Iterable[str], facts: Facts) -> Iterator[str]:
+def _misses_of_other(rule: Rule, subjects: frozenset[str], facts: Facts) -> Iterator[str]:
     """As FreeIPA evaluates its rules (SSSD, ipa_hbac): three axes, names and groups without case. No application is among them."""
     if rule.wrong:
         yield "kind"
         return
-    content = rule.content
-    if not (content.user_category or _named(facts.subject, subjects) or _grouped(facts.groups, content.user_groups)):
+    content, said, asked = rule.content, rule.folded, facts.folded
+    if not (content.user_category or facts.subject.casefold() in subjects or said.user_groups & asked.user_groups):
         yield "user"
-    if not (content.host_category or _named(facts.here, content.hosts) or _grouped(facts.groups_here, content.hostgroups)):
+    if not (content.host_category or said.hosts & asked.hosts or said.hostgroups & asked.hostgroups):
         yield "host"
-    service, groups = facts.service or "", facts.servicegroups
-    if not (content.service_category or _named(service, content.services) or _grouped(groups, content.servicegroups)):
+    if not (content.service_category or said.services & asked.services or said.servicegroups & asked.servicegroups):
         yield "service"
 
 
-def _named(name: str, names: Iterable[str]) -> bool:
-    return any(name.casefold() == one.casefold() for one in names)
-
-
-def _grouped(groups: frozenset[str], names: Sequence[str]) -> bool:
-    return bool(names) and not {group.casefold() for group in groups}.isdisjoint(name.casefold() for name in names)
+def fold(names: Iterable[str]) -> frozenset[str]:
+    """Names as they are compared where case does not matter."""
+    return frozenset(map(str.casefold, names))
 
 
 def _fits_target(content: Content, target: str) -> bool:
