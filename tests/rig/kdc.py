@@ -64,13 +64,17 @@ class Kdc:
     @contextmanager
     def running(self, *, passwords: bool = False) -> Iterator["Kdc"]:
         """With its database, and listening; with ``passwords`` kadmind changes them."""
-        self._done("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
-        self.admin(self._filled(TEMPLATES / "principals.kadmin"))
+        self.make()
         with ExitStack() as servers:
             servers.enter_context(self.serving())
             if passwords:
                 servers.enter_context(self._serving(self.kpasswd, "kadmind", "-nofork"))
             yield self
+
+    def make(self) -> None:
+        """The database and the keytabs."""
+        self._done("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
+        self.admin(self._filled(TEMPLATES / "principals.kadmin"))
 
     @contextmanager
     def serving(self) -> Iterator[None]:
