@@ -13,7 +13,7 @@ from rig.slapd import MANAGER, MANAGER_PASSWORD, SERVICE, SERVICE_PASSWORD, SUFF
 
 from greatseal.testing.service import free_port
 from greatseal_ipa.ldap3_link import Ldap3
-from greatseal_ipa.library import Down, Library, Link, Oversized, Query, Refused, Scope, Server, Terms, Unusable
+from greatseal_ipa.library import Change, Down, Library, Link, Oversized, Query, Refused, Scope, Server, Terms, Unusable
 
 PEOPLE = f"cn=users,cn=accounts,{SUFFIX}"
 ALICE = f"uid=alice,{PEOPLE}"
@@ -121,6 +121,28 @@ class LibraryContract(ABC):
         assert link.bind(f"uid=nobody,{PEOPLE}", "alicepw").code == 49
         assert link.bind(ALICE, "alicepw").ok
 
+    def test_an_entry_is_made_once_and_changed_as_a_whole(self, open_link, slapd):
+        link = open_link(here(slapd))
+        assert link.bind(MANAGER, MANAGER_PASSWORD).ok
+        dn, values = f"cn=made,{SUFFIX}", {"objectClass": ("top", "nsContainer"), "cn": ("made", b"also made")}
+        try:
+            assert [link.add(dn, values).code for _ in range(2)] == [0, 68]
+            first = link.modify(dn, [Change("delete", "cn", ("also made",)), Change("add", "cn", ("third",))])
+            second = link.modify(dn, [Change("add", "cn", ("fourth",)), Change("delete", "cn", ("also made",))])
+            assert (first.code, second.code) == (0, 16)
+            found = link.search(Query(base=dn, attributes=("cn",), scope=Scope.BASE)).entries[0]
+            assert sorted(found.texts("cn")) == ["made", "third"]
+            assert link.modify(dn, [Change("replace", "cn", ("made",))]).ok
+        finally:
+            slapd.modify(f"dn: {dn}\nchangetype: delete\n")
+
+    def test_who_may_not_change_an_entry_is_told(self, open_link, slapd):
+        link = open_link(here(slapd))
+        assert link.bind(ALICE, "alicepw").ok
+
+        assert link.modify(f"uid=bob,{PEOPLE}", [Change("replace", "mail", ("other@chancery.test",))]).code == 50
+        assert link.add(f"cn=made,{SUFFIX}", {"objectClass": ("top", "nsContainer"), "cn": ("made",)}).code == 50
+
     def test_s089_an_empty_password_or_name_is_never_sent(self, open_link, slapd):
         link = open_link(here(slapd))
 
@@ -206,17 +228,6 @@ class LibraryContract(ABC):
         assert again.bind(f"uid=erin,{PEOPLE}", "erinpw").code == 49
         assert again.bind(f"uid=erin,{PEOPLE}", "ganz anders ü").ok
         assert again.change_password(f"uid=erin,{PEOPLE}", "ganz anders ü", "erinpw").ok
-
-    def test_a_value_is_replaced_where_the_old_one_is_there_and_else_nothing_is(self, open_link, slapd):
-        link = open_link(here(slapd))
-        link.bind(MANAGER, MANAGER_PASSWORD)
-        try:
-            assert not link.replace_value(ALICE, "mail", b"wrong@chancery.test", b"new@chancery.test").ok
-            assert link.replace_value(ALICE, "mail", b"alice@chancery.test", b"new@chancery.test").ok
-            (entry,) = link.search(alice("mail")).entries
-            assert entry.texts("mail") == ("new@chancery.test",)
-        finally:
-            slapd.replace("alice", "mail", "alice@chancery.test")
 
     def test_nobody_there_is_down(self, open_link):
         with pytest.raises(Down, match="refused") as down:

@@ -30,13 +30,14 @@ Work = Callable[[Any, Host], Awaitable[None]]
 
 
 def command(
-    group: click.Group, name: str, *, feature: str, writes: bool
+    group: click.Group, name: str, *, feature: str, writes: bool, store: bool = True
 ) -> Callable[[Callable[Concatenate[Any, Host, P], Awaitable[None]]], click.Command]:
     """Make a command of ``group`` that takes the plugin of ``feature`` and its host first, and ``-c``.
 
     Database, keys and components can be used; no lifespan was opened, so the command opens what it needs of its own plugin. With
     ``writes`` it is the only process of the database, and says in one line that the service must be stopped; without, it may run beside
-    the service, and what it writes is tried and undone. A StartProblem or a Problem is said in one line.
+    the service, and what it writes is tried and undone. Without ``store`` nothing is opened: settings, services and threads are there, so
+    that it runs before the first start. A StartProblem or a Problem is said in one line.
     """
 
     def register(fn: Callable[Concatenate[Any, Host, P], Awaitable[None]]) -> click.Command:
@@ -49,6 +50,9 @@ def command(
             async def work(plugin: Any, host: Host) -> None:
                 await fn(plugin, host, *args, **kwargs)
 
+            if not store:
+                run(_without_store(kernel, feature, work))
+                return
             if not writes:
                 run(_within(kernel, feature, work, beside=True))
                 return
@@ -69,3 +73,10 @@ async def _within(kernel: "Kernel", feature: str, work: Work, *, beside: bool) -
 
     async with prepared(kernel, beside=beside):
         await work(kernel.hooks.instances[feature], kernel.hosts[feature])
+
+
+async def _without_store(kernel: "Kernel", feature: str, work: Work) -> None:
+    try:
+        await work(kernel.hooks.instances[feature], kernel.hosts[feature])
+    finally:
+        kernel.blocking.close()

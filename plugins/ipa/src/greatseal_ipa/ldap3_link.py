@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from greatseal import der
 from greatseal_ipa.library import (
     PAGE,
     SUCCESS,
+    Change,
     Down,
     Entry,
     Found,
@@ -40,6 +41,7 @@ with warnings.catch_warnings():
 START_TLS = "1.3.6.1.4.1.1466.20037"
 PASSWORD_POLICY = "1.3.6.1.4.1.42.2.27.8.5.1"  # noqa: S105  # the OID of a control
 PAGED = "1.2.840.113556.1.4.319"
+HOW = {"add": ldap3.MODIFY_ADD, "delete": ldap3.MODIFY_DELETE, "replace": ldap3.MODIFY_REPLACE}
 RECEIVE = 65536
 CLOSE_SECONDS = 0.2
 TIME_LIMIT, SIZE_LIMIT, REFERRAL, NO_SUCH_OBJECT, BUSY, UNAVAILABLE = 3, 4, 10, 32, 51, 52
@@ -144,11 +146,19 @@ class Ldap3Link:
             result = self._connection.result
         return _outcome(result)
 
-    def replace_value(self, dn: str, attribute: str, old: bytes, new: bytes) -> Outcome:
+    def add(self, dn: str, values: Mapping[str, Sequence[str | bytes]]) -> Outcome:
         """See :class:`greatseal_ipa.library.Link`."""
         with self._asking():
-            changes = {attribute: [(ldap3.MODIFY_DELETE, [old]), (ldap3.MODIFY_ADD, [new])]}
-            _, result, *_ = self._connection.modify(dn, changes)
+            _, result, *_ = self._connection.add(dn, attributes={name: list(some) for name, some in values.items()})
+        return _outcome(result)
+
+    def modify(self, dn: str, changes: Sequence[Change]) -> Outcome:
+        """See :class:`greatseal_ipa.library.Link`."""
+        wanted: dict[str, list[tuple[str, list[str | bytes]]]] = {}
+        for change in changes:
+            wanted.setdefault(change.name, []).append((HOW[change.how], list(change.values)))
+        with self._asking():
+            _, result, *_ = self._connection.modify(dn, wanted)
         return _outcome(result)
 
     def close(self) -> None:
@@ -288,7 +298,7 @@ def _connected(server: Server, terms: Terms) -> socket.socket:
 
 def _copied(credentials: Any) -> Any:
     """ldap3 takes the handle out of the object that it is given, and whoever holds that is left with none."""
-    return type(credentials)(token=credentials.export())
+    return None if credentials is None else type(credentials)(token=credentials.export())
 
 
 def _context(terms: Terms) -> ssl.SSLContext:

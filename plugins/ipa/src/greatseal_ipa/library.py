@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -98,6 +98,14 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.code == SUCCESS
 
 
+class Change(msgspec.Struct, frozen=True):
+    """One change of an attribute (RFC 4511 s4.6)."""
+
+    how: Literal["add", "delete", "replace"]
+    name: str
+    values: Sequence[str | bytes] = ()
+
+
 SUCCESS = 0
 INVALID_CREDENTIALS = 49
 UNWILLING = 53
@@ -135,7 +143,7 @@ class Link(Protocol):
         """A simple bind. Raises ValueError for an empty password, which servers take for no password at all (RFC 4513 s5.1.2)."""
 
     def bind_gssapi(self, credentials: object) -> Outcome:
-        """A SASL bind by a ticket of these credentials for ``ldap/<host>``."""
+        """A SASL bind by a ticket of these credentials for ``ldap/<host>``; None takes those of the process's own cache."""
 
     def search(self, query: Query) -> Found:
         """Ask. A base that is not there has no entries. Referrals are never followed, and continuation references are left out."""
@@ -143,8 +151,11 @@ class Link(Protocol):
     def change_password(self, dn: str, old: str, new: str) -> Outcome:
         """RFC 3062, for the entry that is bound."""
 
-    def replace_value(self, dn: str, attribute: str, old: bytes, new: bytes) -> Outcome:
-        """Take one value of an entry away and give it another one, both or nothing."""
+    def add(self, dn: str, values: Mapping[str, Sequence[str | bytes]]) -> Outcome:
+        """Make an entry."""
+
+    def modify(self, dn: str, changes: Sequence[Change]) -> Outcome:
+        """Change an entry: all of it or nothing."""
 
     def close(self) -> None:
         """Say goodbye without waiting."""

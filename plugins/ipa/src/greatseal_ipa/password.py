@@ -17,7 +17,7 @@ from greatseal.api.identity import (
     PasswordExpired,
 )
 from greatseal.api.kerberos import PasswordVerdict, Tickets
-from greatseal_ipa.library import INVALID_CREDENTIALS, MUST_CHANGE, UNWILLING, Link, Outcome
+from greatseal_ipa.library import INVALID_CREDENTIALS, MUST_CHANGE, UNWILLING, Change, Link, Outcome
 from greatseal_ipa.reader import Person, Reader
 from greatseal_ipa.schema import SOURCE
 
@@ -143,8 +143,11 @@ class IpaChanger(PasswordChanger):
         bound = await self._reader.pool.as_user(person.dn, old.value, _itself)
         if not self._proves(bound):
             require_right(bound)
-        values = schema.password_value(old.value), schema.password_value(new.value)
-        return await self._reader.pool.as_itself(lambda link: link.replace_value(person.dn, attribute, *values))
+        changes = [
+            Change("delete", attribute, [schema.password_value(old.value)]),
+            Change("add", attribute, [schema.password_value(new.value)]),
+        ]
+        return await self._reader.pool.as_itself(lambda link: link.modify(person.dn, changes))
 
     def _proves(self, bound: Outcome) -> bool:
         return not bound.ok and self._reader.schema.refused_as(bound.code, bound.message, bound.policy) == "expired"

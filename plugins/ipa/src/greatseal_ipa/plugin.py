@@ -4,20 +4,23 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import click
+
 from greatseal import hookimpl
 from greatseal.api.components import Component
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, Placement, Reads
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
-from greatseal.api.services import RESOLVER, TICKETS
+from greatseal.api.services import NEGOTIATE, RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_ipa.access import IpaRules
 from greatseal_ipa.assembly import Assembly, is_configured, problems
 from greatseal_ipa.checks import DirectoryCheck
+from greatseal_ipa.command import ipa
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.password import IpaChanger, IpaPassword
-from greatseal_ipa.settings import IpaSettings, KerberosSwitch
+from greatseal_ipa.settings import IpaSettings, KerberosSwitch, Keytab
 from greatseal_ipa.upstreams import UpstreamHint
 
 LOOK_SECONDS = 1.0
@@ -27,14 +30,18 @@ LOOK_SECONDS = 1.0
 class Plugin:
     """Users, groups and hosts of one LDAP directory; without a key of its own in `[ipa]` it contributes nothing."""
 
-    uses = (RESOLVER, TICKETS)
+    uses = (NEGOTIATE, RESOLVER, TICKETS)
 
     def __init__(self) -> None:
         self._assembly: Assembly | None = None
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("ipa", IpaSettings), Reads("ipa", KerberosSwitch)]
+        return [Owns("ipa", IpaSettings), Reads("ipa", KerberosSwitch), Reads("gssapi", Keytab)]
+
+    @hookimpl
+    def commands(self) -> Sequence[click.Command]:
+        return [ipa]
 
     @hookimpl
     def directories(self, host: Host) -> Sequence[Directory]:

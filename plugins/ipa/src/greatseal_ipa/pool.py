@@ -66,13 +66,17 @@ class Pool:
         return await self._run("ldap-bind", self._anywhere, once)
 
     async def as_user(self, dn: str, password: str, then: Callable[[Link, Outcome], T]) -> T:
+        """:meth:`as_other`, by a password."""
+        return await self.as_other(lambda link: link.bind(dn, password), then)
+
+    async def as_other(self, bind: Callable[[Link], Outcome], then: Callable[[Link, Outcome], T]) -> T:
         """Bind on a connection of its own as somebody else, and do what follows with the outcome. Raises DirectoryUnavailable."""
 
         def bound(server: Server) -> T:
             link = self._library.open(server, self._terms)
             try:
                 self.questions += 1
-                outcome = link.bind(dn, password)
+                outcome = bind(link)
                 if outcome.code in BUSY:
                     raise Down(f"{server}: {outcome.message} ({outcome.code})")
                 return then(link, outcome)

@@ -48,3 +48,10 @@ class KerberosSwitch(msgspec.Struct, frozen=True, kw_only=True):
 
     gssapi: bool = False
     """Whether the identity providers of the directory are read, for people who sign in there."""
+
+
+class Keytab(msgspec.Struct, frozen=True, kw_only=True):
+    """[gssapi]: what the plugin reads of it."""
+
+    keytab_file: Path | None = None
+    """The keys of the service, as the KDC exported them."""
