@@ -64,6 +64,7 @@ SCOPE = (
     "plugins/eab/src/**/*.py",
     "plugins/fapi/src/**/*.py",
     "plugins/hbac/src/greatseal_hbac/[!c]*.py",
+    "plugins/pam/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",

@@ -1,7 +1,6 @@
 """The decisive lines of identity features, run against the fakes of greatseal.testing."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -22,42 +21,46 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.http import Parameters
 from greatseal.api.identity import (
+    Attempted,
     Authenticated,
+    Authenticator,
     Denied,
+    LoginContext,
     LoginOption,
+    Password,
     PasswordAndCode,
 )
 from greatseal.api.problems import BadRequest, NotFound
-from greatseal.api.services import DIRECTORIES, LOGIN
+from greatseal.api.services import DIRECTORIES
 from greatseal.api.store import Refuse
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
 from greatseal.testing.extensions import ExtensionContract
-from greatseal.testing.logins import FakeLogin, LoginOptionsContract
+from greatseal.testing.logins import FakeLogin, LoginOptionsContract, PasswordChangerContract
 from greatseal.testing.passkeys import PasskeyStoreContract, some_passkey
 
 
-async def test_pam() -> None:
-    pam = logins.PamAuthenticator(host(), "EXAMPLE")
-    login = FakeLogin(pam, changers=("pam",))
-    here, call = host({LOGIN: login}), FakeCall("POST")
+class Passwords(Authenticator[Password]):
+    """Everybody's is their name."""
 
-    signed_in = await logins.password_login(here, call, logins.LoginForm("ann", "ann"), "/x")
-    assert dict(signed_in.headers)["Location"] == "/x"
-    with pytest.raises(Denied):
-        await logins.password_login(here, call, logins.LoginForm("ann", "wrong"), None)
+    name = "passwords"
+    credential = Password
 
-    pam.authenticate = lambda *_: 12  # type: ignore[method-assign]
-    expired = await logins.password_login(here, call, logins.LoginForm("ann", "ann"), "/x")
-    assert dict(expired.headers)["Location"] == "/login/change-password"
+    async def attempt(self, credential: Password, context: LoginContext) -> Attempted:
+        assert credential.username == credential.password.value
+        return Authenticated(username=credential.username, realm="EXAMPLE", amr=("pwd",))
 
-    async def change(username: str, *_: Any) -> Authenticated:
-        return Authenticated(username=username, realm="EXAMPLE", amr=("pwd",))
 
-    changers: Any = {"pam": SimpleNamespace(change=change)}
-    changed = await logins.change_expired_password(here, call, changers, Secret("ann"), Secret("new"))
-    assert dict(changed.headers)["Location"] == "/x"
+class TestLocalChanger(PasswordChangerContract):
+    username, old, refused = "ann", "wonderland", "short"
+
+    @pytest.fixture(autouse=True)
+    def _made(self) -> None:
+        self._changer = logins.LocalChanger({"ann": "wonderland"}, shortest=8)
+
+    def changer(self) -> Any:
+        return self._changer
 
 
 async def test_otp() -> None:
@@ -66,7 +69,7 @@ async def test_otp() -> None:
     async def use(_subject: str, code: Secret) -> bool:
         return code.value not in used and not used.add(code.value)  # type: ignore[func-returns-value]
 
-    login = FakeLogin(logins.PamAuthenticator(host(), "EXAMPLE"), logins.OtpAuthenticator(use))
+    login = FakeLogin(Passwords(), logins.OtpAuthenticator(use))
     typed = PasswordAndCode(username="ann", password=Secret("ann"), code=Secret("123456"))
 
     first = await login.attempt(FakeCall("POST"), typed)

@@ -16,3 +16,12 @@ def write_users(path: Path, password: str, users: Mapping[str, Mapping[str, str 
     hashed = CHEAP.hash(password)
     write(path, tomlkit.dumps({"user": [{"username": name, "password": hashed, **more} for name, more in users.items()]}))
     return path
+
+
+def drop_password(path: Path, name: str) -> None:
+    """Somebody else has it."""
+    document = tomlkit.parse(path.read_text())
+    for user in document["user"]:
+        if user["username"] == name:
+            del user["password"]
+    write(path, tomlkit.dumps(document))

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import aiohttp
-from rig.people import write_users
+from rig.people import drop_password, write_users
 
 from greatseal.clock import SystemClock
 from greatseal.testing import FakeClock
@@ -142,9 +142,16 @@ def credentials_of(client: Mapping[str, Any], secret: str = SECRET) -> dict[str,
 
 
 @asynccontextmanager
-async def open_desk(folder: Path, *features: str, shown: str | None = None, clock: Any = None, **sections: Any) -> AsyncIterator[Desk]:
-    """A running provider with ann, ben and an administrator, whose names are ``shown``. Its clock moves when a test says so."""
+async def open_desk(
+    folder: Path, *features: str, shown: str | None = None, clock: Any = None, elsewhere: Sequence[str] = (), **sections: Any
+) -> AsyncIterator[Desk]:
+    """A running provider with ann, ben and an administrator, whose names are ``shown``; passwords of some are ``elsewhere``.
+
+    Its clock moves when a test says so.
+    """
     users = write_users(folder / "users.toml", PASSWORD, dict.fromkeys(("ann", "ben", "admin"), {"display_name": shown} if shown else {}))
+    for name in elsewhere:
+        drop_password(users, name)
     role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
     whole = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "server": {"auth_rate_limit": 0}}
     for name, section in sections.items():

@@ -316,7 +316,7 @@ def test_a_service_outlives_the_reader_of_its_greeting_and_ends_with_its_termina
 
 MISTAKEN = """
 [plugins]
-enabled = ["ca", "acme", "resolver", "idp", "users-file", "htp-01", "pam"]
+enabled = ["ca", "acme", "resolver", "idp", "users-file", "htp-01", "pkcs11"]
 sets = ["cas"]
 
 [server]
@@ -339,8 +339,8 @@ url = "mysql://x"
 [oauth]
 allow_private_jwks_hosts = true
 
-[pam]
-service = "greatseal"
+[pkcs11]
+module = "/usr/lib/softhsm.so"
 
 [cluster]
 node_id = "UPPER"
@@ -370,12 +370,12 @@ validity_days = 36500
 FOUND = [
     "[plugins] sets: 'cas' is not an installed bundle; did you mean 'ca'?",
     "[plugins] enabled: 'htp-01' is not installed; did you mean 'http-01'?",
-    "[plugins] enabled: 'pam' is planned, not built yet",
+    "[plugins] enabled: 'pkcs11' is planned, not built yet",
     "[server] lisen: unknown key; did you mean 'listen'?",
     "[server] tls: planned, not built yet; leave it out",
     "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet",
     "[databse]: unknown section; did you mean 'database'?",
-    "[pam]: planned, not built yet (plugin 'pam'); leave it out",
+    "[pkcs11]: planned, not built yet (plugin 'pkcs11'); leave it out",
     "[[rbac.role]] #2 permission: unknown key; did you mean 'permissions'?",
     "[server] auth_rate_limit: expected an integer, got a string",
     "[ca] key_type: 'dsa' is none of ec:P-256",

@@ -1,4 +1,4 @@
-"""LOGIN as an expired PAM password, an upstream callback and SPNEGO use it, and the authenticators behind it.
+"""LOGIN as an upstream callback and others use it, and the authenticators behind it.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
@@ -11,56 +11,24 @@ import msgspec
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
-    AccessDenied,
     Attempted,
     Authenticated,
     Authenticator,
     ChangeRefused,
     Completed,
-    Continue,
     Denied,
     FactorRequired,
     LoggedIn,
     Login,
     LoginContext,
-    NotMine,
     Password,
     PasswordAndCode,
     PasswordChanger,
     PasswordExpired,
     Upstream,
 )
-from greatseal.api.problems import BadRequest, Unavailable
-from greatseal.api.services import LOGIN
-from greatseal.host import Host
 
 # ---- Authenticators: password, password and code, Negotiate
-
-
-class PamAuthenticator(Authenticator[Password]):
-    name = "pam"
-    credential = Password
-
-    def __init__(self, host: Host, realm: str) -> None:
-        self.host = host
-        self.realm = realm
-
-    async def attempt(self, credential: Password, context: LoginContext) -> Attempted:
-        code = await self.host.blocking.run("pam", self.authenticate, credential.username, credential.password.value)
-        match code:
-            case 0:
-                return Authenticated(username=credential.username, realm=self.realm, amr=("pwd",))
-            case 12:
-                return PasswordExpired(username=credential.username, realm=self.realm, changer="pam")
-            case 10:
-                return NotMine()
-            case 9:
-                raise Unavailable("the password cannot be checked now", cause="PAM_AUTHINFO_UNAVAIL")
-            case _:
-                raise Denied("wrong user name or password", cause=f"PAM code {code}")
-
-    def authenticate(self, username: str, password: str) -> int:
-        return 0 if username == password else 7
 
 
 class OtpAuthenticator(Authenticator[PasswordAndCode]):
@@ -82,41 +50,25 @@ class OtpAuthenticator(Authenticator[PasswordAndCode]):
         return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
 
 
-# ---- Pages and endpoints
+class LocalChanger(PasswordChanger):
+    """Sets a password where nobody but this service has it, by a rule of its own."""
 
+    name = "local"
 
-class LoginForm(msgspec.Struct, frozen=True):
-    username: str
-    password: str
+    def __init__(self, passwords: dict[str, str], shortest: int) -> None:
+        self.passwords = passwords
+        self.shortest = shortest
 
-
-async def password_login(host: Host, call: Call, form: LoginForm, return_to: str | None) -> Reply:
-    """POST /login."""
-    login = host.service(LOGIN)
-    attempted = await login.attempt(call, Password(username=form.username, password=Secret(form.password)))
-    match attempted:
-        case Authenticated():
-            return page(await login.complete(call, attempted, return_to))
-        case PasswordExpired():
-            return await login.expired(call, attempted, return_to)
-        case Continue(headers=headers):
-            return Reply.empty(401).with_headers(*headers)
-        case NotMine():
+    async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:
+        if self.passwords.get(username) != old.value:
             raise Denied("wrong user name or password")
-        case _:
-            assert_never(attempted)
+        if len(new.value) < self.shortest:
+            return ChangeRefused(messages=(f"the new password has {self.shortest} characters at least",))
+        self.passwords[username] = new.value
+        return Authenticated(username=username, realm="EXAMPLE", amr=("pwd",))
 
 
-async def change_expired_password(host: Host, call: Call, changers: Mapping[str, PasswordChanger], old: Secret, new: Secret) -> Reply:
-    """POST /login/change-password: the ticket, the change, and the session like any other."""
-    login = host.service(LOGIN)
-    ticket = await login.ticket(call)
-    if ticket is None:
-        raise AccessDenied("start at the login page")
-    changed = await changers[ticket.changer].change(ticket.username, old, new, LoginContext(call=call, remote=call.remote))
-    if isinstance(changed, ChangeRefused):
-        raise BadRequest("; ".join(changed.messages))
-    return page(await login.complete(call, changed, ticket.return_to))
+# ---- Pages and endpoints
 
 
 async def upstream_callback(login: Login, call: Call, upstream_id: str, claims: Mapping[str, str], local: str, return_to: str) -> Reply:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from security.idp_desk import Desk, open_desk
+from rig.pam import Stack
+from security.idp_desk import PASSWORD, Desk, open_desk
 from system.oidc.features import API, AUTHORITY, BEARER, CIBA, DEVICE, EXCHANGE, ISSUER, TOKEN, Flow
 
 from greatseal.testing.desk import told
@@ -48,6 +49,7 @@ SHOWN: dict[str, frozenset[str]] = {
         }
     ),
     "jwt-bearer": frozenset({f"grant_types_supported={BEARER}"}),
+    "pam": frozenset(),
     "rar": frozenset({"authorization_details_types_supported"}),
     "registration": frozenset({"registration_endpoint"}),
     "resource-indicators": frozenset(),
@@ -55,7 +57,7 @@ SHOWN: dict[str, frozenset[str]] = {
 }
 """What each feature adds to discovery: a member, or a value of a member that is there without it.
 
-Profiles and rules add nothing: ``fapi`` shows in the tokens of its clients, ``hbac`` in what it refuses.
+Profiles and rules add nothing: ``fapi`` shows in the tokens of its clients, ``hbac`` in what it refuses, ``pam`` in who has the password.
 """
 SETTINGS: dict[str, Any] = {
     "client-auth-mtls": {"server": {"trusted_proxies": ["127.0.0.1/32"]}},
@@ -112,7 +114,10 @@ def opened(tmp_path: Path) -> Any:
             sections["oauth"] = {**sections.get("oauth", {}), "client_ca_file": str(tmp_path / "cas.pem")}
         if {"registration", "resource-indicators"} <= set(on):
             sections["registration"] = {"resources": [API]}
-        return open_desk(tmp_path, "resolver", "client-auth-jwt", *on, **sections)
+        if "pam" in on:
+            sections["pam"] = {**Stack(tmp_path / "pam.d").people(ann=PASSWORD).say().settings, "accounts": False}
+        elsewhere = ("ann",) if "pam" in on else ()
+        return open_desk(tmp_path, "resolver", "client-auth-jwt", *on, elsewhere=elsewhere, **sections)
 
     return open
 

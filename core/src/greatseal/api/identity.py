@@ -135,14 +135,17 @@ class Authenticator(ABC, Generic[K]):
     """``users-file``, ``pam``: the name in the configuration and in the audit log."""
     credential: ClassVar[type[Credential]]
     """The type that :meth:`attempt` is given."""
+    hashes: ClassVar[bool] = False
+    """Whether a wrong password costs an Argon2id hash of this process. Where it does not, the caller spends one, as for an unknown user."""
 
     @abstractmethod
     async def attempt(self, credential: K, context: LoginContext) -> Attempted:
         """Try the credential.
 
         NotMine passes it on; every other result ends the search, and so does raising: :class:`Denied` when this one knows the user and the
-        credential is wrong (nobody else is asked), Unavailable when the backend cannot be reached (nobody else is asked either, since it
-        might have denied). The caller counts attempts and makes unknown users cost the same time as wrong passwords.
+        credential is wrong (nobody else is asked), :class:`AccountRefused` when it is right and the account may not be used, Unavailable
+        when the backend cannot be reached (nobody else is asked either, since it might have denied). The caller counts attempts and makes
+        unknown users cost the same time as wrong passwords.
         """
 
     def challenge(self, call: Call) -> str:

@@ -14,6 +14,7 @@ all_features = (
     "ipa",
     "jar",
     "jwt-bearer",
+    "pam",
     "otp",
     "passkey",
     "rar",

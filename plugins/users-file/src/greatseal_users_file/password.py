@@ -14,6 +14,7 @@ class FilePassword(Authenticator[Password]):
 
     name = "users-file"
     credential = Password
+    hashes = True
 
     def __init__(self, file: UsersFile, realm: str, blocking: Blocking) -> None:
         self._file = file

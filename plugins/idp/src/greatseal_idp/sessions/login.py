@@ -212,19 +212,27 @@ class LoginImpl:
             one for one in self._host.components(Authenticator).values() if type(credential) is one.credential
         ]
         for authenticator in authenticators:
-            attempted = await authenticator.attempt(credential, context)
+            try:
+                attempted = await authenticator.attempt(credential, context)
+            except Denied:
+                if isinstance(credential, Password) and not authenticator.hashes:
+                    await spend_time(self._host.blocking, credential.password)
+                raise
             if not isinstance(attempted, NotMine):
                 return attempted
         return NotMine()
 
     @asynccontextmanager
     async def _told(self, username: str, remote: str, words: str = WRONG) -> AsyncIterator[None]:
-        """Audit a wrong credential, and say it in the same words for everybody."""
+        """Audit a wrong credential, which is said in the same words to everybody, and an account that may not be used."""
         try:
             yield
         except Denied as denied:
             await self._failed(remote, "wrong credential", sub=username)
             raise Denied(words, cause=denied.detail, headers=denied.headers) from None
+        except AccountRefused as refused:
+            await self._failed(remote, refused.cause or refused.detail, sub=username)
+            raise
 
     async def _failed(self, remote: str, reason: str, *, sub: str | None = None) -> None:
         """Count and audit a sign-in. A name that nobody knows is not written: it may be a password in the wrong field."""
