@@ -54,6 +54,12 @@ class OneCode(Whose, frozen=True, kw_only=True):
     digest: bytes
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What another node answers: whether it was done."""
+
+    done: bool
+
+
 class Forgotten(Whose, frozen=True, kw_only=True):
     """All codes of a person."""
 
@@ -92,7 +98,7 @@ class Recovery:
 
     async def use(self, subject: str, digits: str) -> bool:
         """True once for each code."""
-        return await self._host.db.write(self._use, OneCode(subject=subject, digest=digest_of(subject, digits)))
+        return (await self._host.db.write(self._use, OneCode(subject=subject, digest=digest_of(subject, digits)))).done
 
     async def forget(self, subject: str) -> None:
         """Delete all codes of a person."""
@@ -123,15 +129,15 @@ def _replace(tx: Tx, new: NewCodes) -> None:
     tx.audit(AuditEvent(event_type="otp_recovery_codes_created", service="idp", sub=new.subject))
 
 
-def _use(tx: Tx, one: OneCode) -> bool:
+def _use(tx: Tx, one: OneCode) -> Outcome:
     if not tx.count(_USE, digest=one.digest, subject=one.subject):
-        return False
+        return Outcome(done=False)
     faults.point("otp.recovered")
     row = tx.one(_LEFT, subject=one.subject)
     assert row is not None  # an aggregate has a row
     tx.put(t.RECOVERY, one.subject, remaining=row.left)
     tx.audit(AuditEvent(event_type="otp_recovery_code_used", service="idp", sub=one.subject, detail=f"{row.left} left"))
-    return True
+    return Outcome(done=True)
 
 
 def _forget(tx: Tx, whose: Forgotten) -> None:

@@ -15,7 +15,7 @@ from greatseal.api.store import Refuse, Row, Tx, operation, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_otp import tables as t
-from greatseal_otp.recovery import Recovery
+from greatseal_otp.recovery import Outcome, Recovery
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Asked")
@@ -114,7 +114,7 @@ class LocalTokens(CodeStore):
         ]
 
     async def advance(self, holder: Holder, key: TokenKey, to: int) -> bool:
-        return await self._host.db.write(self._advance, Step(subject=holder.subject, token_id=key.token_id, to=to))
+        return (await self._host.db.write(self._advance, Step(subject=holder.subject, token_id=key.token_id, to=to))).done
 
     async def add(self, holder: Holder, new: NewToken) -> Token:
         added = Added(
@@ -129,7 +129,7 @@ class LocalTokens(CodeStore):
         return await self._host.db.write(self._add, added)
 
     async def remove(self, holder: Holder, token_id: str, *, by: str | None = None) -> bool:
-        return await self._host.db.write(self._remove, Removed(subject=holder.subject, token_id=token_id, by=by))
+        return (await self._host.db.write(self._remove, Removed(subject=holder.subject, token_id=token_id, by=by))).done
 
     async def sweep(self) -> None:
         """Remove tokens of which no code was ever given."""
@@ -143,16 +143,16 @@ class LocalTokens(CodeStore):
 
         return operation(name, owner)(fn)
 
-    def _use_up(self, tx: Tx, asked: Step) -> bool:
+    def _use_up(self, tx: Tx, asked: Step) -> Outcome:
         row = tx.one(_FIND, token_id=asked.token_id, subject=asked.subject)
         if row is None or not tx.count(_ADVANCE, token_id=asked.token_id, to=asked.to):
-            return False
+            return Outcome(done=False)
         faults.point("otp.used")
         first = row.confirmed_at is None
         tx.put(t.TOKEN, asked.token_id, last_used_at=tx.now, confirmed_at=tx.now if first else row.confirmed_at)
         if first:
             tx.audit(_event("otp_token_confirmed", asked))
-        return True
+        return Outcome(done=True)
 
     def _store(self, tx: Tx, new: Added) -> Token:
         if len(tx.all(_OF, subject=new.subject)) >= MOST:
@@ -176,14 +176,14 @@ class LocalTokens(CodeStore):
         assert row is not None  # put just now
         return _token(row)
 
-    def _delete(self, tx: Tx, asked: Removed) -> bool:
+    def _delete(self, tx: Tx, asked: Removed) -> Outcome:
         if tx.one(_FIND, token_id=asked.token_id, subject=asked.subject) is None:
-            return False
+            return Outcome(done=False)
         _drop(tx, asked.token_id)
         if all(row.confirmed_at is None for row in tx.all(_OF, subject=asked.subject)):
             self._recovery.drop(tx, asked.subject)
         tx.audit(_event("otp_token_deleted", asked, by=asked.by))
-        return True
+        return Outcome(done=True)
 
 
 def _event(event_type: str, asked: Asked, by: str | None = None) -> AuditEvent:
