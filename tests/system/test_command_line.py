@@ -373,7 +373,7 @@ FOUND = [
     "[plugins] enabled: 'pkcs11' is planned, not built yet",
     "[server] lisen: unknown key; did you mean 'listen'?",
     "[server] tls: planned, not built yet; leave it out",
-    "[server] gssapi: unknown key; write [gssapi], which is planned, not built yet",
+    "[server] gssapi: unknown key; write [gssapi]",
     "[databse]: unknown section; did you mean 'database'?",
     "[pkcs11]: planned, not built yet (plugin 'pkcs11'); leave it out",
     "[[rbac.role]] #2 permission: unknown key; did you mean 'permissions'?",

@@ -151,7 +151,6 @@ RSA_1024 = generate_rsa(65537, 1024).public_key().public_numbers().n.to_bytes(12
         {1: 1, 3: -8, -1: 6, -2: b"\1"},
         {1: 1, 3: -8, -1: 7, -2: b"\1" * 57},
     ],
-    ids=str,
 )
 def test_s101_a_key_that_does_not_fit_is_refused(cose: Any) -> None:
     with pytest.raises(BadKey):
