@@ -1,5 +1,7 @@
 """People, groups and hosts of FreeIPA's schema in slapd."""
 
+from base64 import b64encode
+
 import pytest
 from rig.directory import Parts
 from rig.slapd import REALM, SUFFIX
@@ -67,6 +69,42 @@ async def test_all_that_an_entry_says(directory):
 
 async def test_a_name_is_compared_as_the_directory_does(directory):
     assert (await directory.user("ALICE")).username == "alice"
+
+
+def person_of(uid, number):
+    name = b64encode(f"uid={uid},cn=users,cn=accounts,{SUFFIX}".encode()).decode()
+    classes = "".join(f"objectClass: {one}\n" for one in ("inetOrgPerson", "posixAccount", "krbPrincipalAux"))
+    numbers = f"uidNumber: {number}\ngidNumber: {number}\nhomeDirectory: /home/{number}\n"
+    return f"dn:: {name}\nchangetype: add\n{classes}cn: {number}\nsn: {number}\n{numbers}", f"dn:: {name}\nchangetype: delete\n"
+
+
+async def test_s087_two_people_who_differ_by_a_letter_are_never_taken_for_each_other(slapd):
+    added, gone = zip(person_of("stra\u00dfe", 7001), person_of("strasse", 7002), strict=True)
+    parts = Parts(slapd.uri, cache=60.0)
+    try:
+        slapd.modify("\n".join(added))
+        directory = IpaDirectory(parts.reader)
+        found = [(await directory.user(name)).uid_number for name in ("stra\u00dfe", "strasse", "stra\u00dfe", "STRASSE")]
+    finally:
+        parts.close()
+        slapd.modify("\n".join(gone))
+
+    assert found == [7001, 7002, 7001, 7002]
+
+
+@pytest.mark.parametrize("name", ["al\u0130ce", "al\u034fice", "ali\ufe0fce", "\u00e0lice", "al\u0131ce"])
+async def test_s087_a_name_that_only_the_server_takes_for_another_is_nobody(directory, name):
+    assert await directory.user(name) is None
+
+
+async def test_an_alias_counts_to_the_letter(directory, slapd):
+    slapd.replace("grace", "krbPrincipalName", f"grace@{REALM}", f"gracie@{REALM}", "gigi@OTHER.TEST")
+    try:
+        found = [await directory.user(name) for name in ("gracie", "GRACIE", "gigi")]
+    finally:
+        slapd.replace("grace", "krbPrincipalName", f"grace@{REALM}")
+
+    assert [user and user.username for user in found] == ["grace", None, None]
 
 
 async def test_s087_a_name_is_never_more_than_a_name(directory):

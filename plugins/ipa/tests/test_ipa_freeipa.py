@@ -164,3 +164,18 @@ async def test_an_outage_leaves_the_providers_that_were_read():
 )
 def test_hosts_of_a_service_are_those_of_its_names_in_the_realm(names, hosts):
     assert SCHEMA.read_hosts(entry(krbPrincipalName=names)) == hosts
+
+
+@pytest.mark.parametrize(
+    ("values", "principal"),
+    [
+        ({"krbCanonicalName": "ann@EXAMPLE.COM", "krbPrincipalName": ("al@EXAMPLE.COM", "ann@EXAMPLE.COM")}, "ann@EXAMPLE.COM"),
+        ({"krbPrincipalName": "anna@EXAMPLE.COM"}, "anna@EXAMPLE.COM"),
+        ({"krbCanonicalName": "eve@EVIL.TEST"}, "ann@EXAMPLE.COM"),
+        ({"krbCanonicalName": "eve@EVIL.TEST", "krbPrincipalName": ("eve@EVIL.TEST", "anna@EXAMPLE.COM")}, "anna@EXAMPLE.COM"),
+        ({"krbCanonicalName": "no principal"}, "ann@EXAMPLE.COM"),
+        ({}, "ann@EXAMPLE.COM"),
+    ],
+)
+def test_s087_the_kdc_of_another_realm_is_never_asked_for_a_password(values, principal):
+    assert SCHEMA.principal_of(entry(**values)) == principal

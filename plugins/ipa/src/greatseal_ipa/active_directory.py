@@ -13,13 +13,14 @@ from greatseal import principals
 from greatseal.api.directory import AccountState, User
 from greatseal.api.moments import SECOND
 from greatseal_ipa.library import INVALID_CREDENTIALS, Entry, Query
+from greatseal_ipa.names import same
 from greatseal_ipa.schema import ONE, SOURCE, Facts, Schema, begins, equals, whole
 
 IN_CHAIN, ALL_BITS = "1.2.840.113556.1.4.1941", "1.2.840.113556.1.4.803"
 CONTROL, LOCKOUT, COMPUTED = "userAccountControl", "lockoutTime", "msDS-User-Account-Control-Computed"
 USER = (
-    "sAMAccountName", "cn", "displayName", "givenName", "sn", "mail", "telephoneNumber", "uidNumber", "gidNumber", "unixHomeDirectory",
-    "loginShell", "accountExpires", "pwdLastSet", CONTROL, LOCKOUT, COMPUTED,
+    "sAMAccountName", "userPrincipalName", "cn", "displayName", "givenName", "sn", "mail", "telephoneNumber", "uidNumber", "gidNumber",
+    "unixHomeDirectory", "loginShell", "accountExpires", "pwdLastSet", CONTROL, LOCKOUT, COMPUTED,
 )  # fmt: skip
 GROUP = ("sAMAccountName", "description", "gidNumber")
 HOST = ("sAMAccountName", "dNSHostName")
@@ -61,6 +62,10 @@ class ActiveDirectory(Schema):
 
     def username(self, entry: Entry) -> str | None:
         return entry.text("sAMAccountName")
+
+    def aliases(self, entry: Entry) -> Sequence[str]:
+        name, at, realm = (entry.text("userPrincipalName") or "").rpartition("@")
+        return [name] if at and same(realm, self.realm) else []
 
     def read_user(self, entry: Entry, facts: Facts) -> User:
         return User(

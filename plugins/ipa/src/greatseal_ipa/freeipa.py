@@ -55,8 +55,15 @@ class FreeIpa(Schema):
         attributes = tuple(name for name in USER if name != "memberOf")
         return Query(base=self._users, filter=f"(&(objectClass=posixAccount)(|{anyone}))", attributes=attributes, limit=len(names))
 
+    def aliases(self, entry: Entry) -> Sequence[str]:
+        ours = f"@{self.realm}"
+        return [name.removesuffix(ours) for name in entry.texts("krbPrincipalName") if name.endswith(ours)]
+
     def principal_of(self, entry: Entry) -> str:
-        return entry.text("krbCanonicalName") or next(iter(entry.texts("krbPrincipalName")), None) or super().principal_of(entry)
+        """A name of another realm would let the KDC there say whose password is right."""
+        names = (*entry.texts("krbCanonicalName"), *entry.texts("krbPrincipalName"))
+        ours = (name for name in names if (known := principals.principal_of(name)) is not None and known.realm == self.realm)
+        return next(ours, None) or super().principal_of(entry)
 
     def username(self, entry: Entry) -> str | None:
         return entry.text("uid")

@@ -30,6 +30,11 @@ def is_askable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
 
 
+def same(name: str, other: str) -> bool:
+    """Whether two names differ by case or width alone, or not at all."""
+    return unicodedata.normalize("NFKC", name).lower() == unicodedata.normalize("NFKC", other).lower()
+
+
 def parse(dn: str) -> Name:
     """The DN in a form that can be compared. Raises ValueError."""
     return tuple(_rdn(part) for part in _split(dn, ",;")) if dn.strip() else ()

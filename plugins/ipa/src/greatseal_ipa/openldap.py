@@ -45,6 +45,9 @@ class OpenLdap(Schema):
     def username(self, entry: Entry) -> str | None:
         return entry.text("uid")
 
+    def aliases(self, entry: Entry) -> Sequence[str]:
+        return entry.texts("uid")
+
     def read_user(self, entry: Entry, facts: Facts) -> User:
         return User(
             username=self.username(entry) or "",

@@ -10,7 +10,7 @@ from greatseal.api.directory import DirectoryUnavailable, Group, User
 from greatseal.host import Clock
 from greatseal_ipa.library import Entry, Found, Oversized, Query
 from greatseal_ipa.listing import Kind, Listing
-from greatseal_ipa.names import folded, is_askable
+from greatseal_ipa.names import folded, is_askable, same
 from greatseal_ipa.pool import Pool
 from greatseal_ipa.recent import Recent
 from greatseal_ipa.schema import Facts, Provider, Schema
@@ -62,7 +62,8 @@ class Reader:
         """By short name or by an alias of the realm; ``fresh`` asks in any case."""
         if not is_askable(name):
             return None
-        return await self._people.get(name.casefold(), lambda: self._person(name), fresh=fresh)
+        # By the very spelling: two that differ by ß and ss are two people of the directory.
+        return await self._people.get(name, lambda: self._person(name), fresh=fresh)
 
     async def named(self, username: str) -> Person | None:
         """As people type a name: the short one, or one with the realm of the directory."""
@@ -72,12 +73,12 @@ class Reader:
         return await self.person(short if at else username)
 
     def forget(self, name: str) -> None:
-        """The person's entry has changed."""
-        self._people.forget(name.casefold())
+        """The person's entry has changed. Who is asked for in a third spelling is as old as any answer may be."""
+        self._people.forget(name)
 
     async def group(self, name: str) -> Group | None:
         """With its members."""
-        return await self._groups.get(name.casefold(), lambda: self._group(name)) if is_askable(name) else None
+        return await self._groups.get(name, lambda: self._group(name)) if is_askable(name) else None
 
     async def groups_of(self, user: User) -> Sequence[Group]:
         """The groups of a user with what their entries say, in the order of ``user.groups``; one whose entry is gone has its name alone."""
@@ -113,7 +114,7 @@ class Reader:
         """Nested ones too; None for a machine that is not there."""
         if not is_askable(hostname):
             return None
-        return await self._hosts.get(f"groups {hostname.casefold()}", lambda: self._hostgroups_of(hostname))
+        return await self._hosts.get(f"groups {hostname}", lambda: self._hostgroups_of(hostname))
 
     async def managed_by(self, principal: str) -> frozenset[str] | None:
         """Host names; None for a principal of elsewhere, of a person, and for one that is not there."""
@@ -139,9 +140,13 @@ class Reader:
         return Person(self.schema.read_user(entry, facts), entry.dn, self.schema.principal_of(entry))
 
     def _matching(self, found: Found, name: str) -> Entry | None:
-        """The entry whose own name this is, else the only one. Two of one name are nobody's: which of them signs in is not known."""
-        own = [entry for entry in found.entries if (self.schema.username(entry) or "").casefold() == name.casefold()]
-        entries = own or found.entries
+        """The entry whose own name this is, else the only one with such an alias.
+
+        Servers find more than that by rules of their own, such as alice for alİce: to Kerberos, and to whoever counts wrong passwords, these
+        are two. Two of one name are nobody's: which of them signs in is not known.
+        """
+        own = [entry for entry in found.entries if same(self.schema.username(entry) or "", name)]
+        entries = own or [entry for entry in found.entries if name in self.schema.aliases(entry)]
         if len(entries) > 1:
             raise DirectoryUnavailable(HERE, cause=f"{' and '.join(entry.dn for entry in entries)} have the same name")
         return entries[0] if entries else None
@@ -167,7 +172,7 @@ class Reader:
 
     async def _group(self, name: str) -> Group | None:
         found = await self._group_entry(name)
-        own = [entry for entry in found.entries if (self.schema.group_name(entry) or "").casefold() == name.casefold()]
+        own = [entry for entry in found.entries if same(self.schema.group_name(entry) or "", name)]
         if not own:
             return None
         return self.schema.read_group(own[0], tuple(sorted(await self._members(own[0])))[:MOST_MEMBERS])

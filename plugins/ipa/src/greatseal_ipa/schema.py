@@ -95,6 +95,10 @@ class Schema(ABC):
     def username(self, entry: Entry) -> str | None:
         """The canonical short name, None for an entry that is no user."""
 
+    def aliases(self, entry: Entry) -> Sequence[str]:
+        """Other short names by which :meth:`user` may find an entry: they count to the letter."""
+        return ()
+
     def principal_of(self, entry: Entry) -> str:
         """The user's Kerberos name."""
         return f"{self.username(entry)}@{self.realm}"
