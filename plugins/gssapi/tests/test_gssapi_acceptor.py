@@ -8,9 +8,10 @@ from rig.initiator import KERBEROS, NTLM_OID, OFFER, SPNEGO_OID, Initiator, Legs
 
 from greatseal.der import element, explicit, octet_string, sequence
 from greatseal.testing import FakeClock
-from greatseal_gssapi import acceptor
+from greatseal_gssapi import acceptor, exchange
 
 ALICE = "alice@CHANCERY.TEST"
+KERBEROS_OID = bytes.fromhex("06092a864886f712010202")
 
 
 async def test_a_ticket_says_who_comes_and_the_client_verifies_the_answer(door, alice):
@@ -98,6 +99,29 @@ async def test_s084_one_host_of_the_keytab_can_be_named(kdc, door_of, alice):
 
     assert (await door.ask(alice.negotiate("HTTP@idp.chancery.test"))).status == 200
     assert (await door.ask(alice.negotiate("HTTP@localhost"))).status == 403
+
+
+def request_for(*name):
+    """A token with a ticket for a service of that name, which nobody has made."""
+    text, number = (lambda said: element(0x1B, said)), (lambda value: element(0x02, bytes((value,))))
+    service = sequence(explicit(0, number(2)), explicit(1, sequence(*map(text, name))))
+    sealed = sequence(explicit(0, number(18)), explicit(2, octet_string(bytes(64))))
+    ticket = element(0x61, sequence(explicit(0, number(5)), explicit(1, text(b"CHANCERY.TEST")), explicit(2, service), explicit(3, sealed)))
+    flags = explicit(2, element(0x03, bytes(5)))
+    asked = sequence(explicit(0, number(5)), explicit(1, number(14)), flags, explicit(3, ticket), explicit(4, sealed))
+    return element(0x60, KERBEROS_OID + b"\x01\x00" + element(0x6E, asked))
+
+
+@pytest.mark.parametrize("name", [(b"HTTP", b"A" * 35_000), (b"HTTP", *[b"q"] * 6_000), (b"HTTP", b"a\n\xff\x1b[2J"), (b"", b"")])
+async def test_s082_what_a_stranger_writes_into_a_token_makes_no_long_line_of_the_log(door, name):
+    token = request_for(*name)
+
+    with pytest.raises(ValueError, match=r".") as caught:
+        exchange.accept(door.plugin.credential(door.host).get(), token, None)
+
+    assert len(str(caught.value)) <= 2 * exchange.LONGEST_REASON
+    assert str(caught.value).isprintable()
+    assert (await door.ask(header(token))).status == 403
 
 
 async def test_a_service_comes_with_its_own_name(kdc, door):

@@ -177,5 +177,5 @@ def test_hosts_of_a_service_are_those_of_its_names_in_the_realm(names, hosts):
         ({}, "ann@EXAMPLE.COM"),
     ],
 )
-def test_s087_the_kdc_of_another_realm_is_never_asked_for_a_password(values, principal):
+def test_s086_the_kdc_of_another_realm_is_never_asked_for_a_password(values, principal):
     assert SCHEMA.principal_of(entry(**values)) == principal

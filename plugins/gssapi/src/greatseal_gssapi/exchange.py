@@ -11,6 +11,8 @@ from gssapi.raw.misc import GSSError
 KERBEROS = gssapi.MechType.kerberos
 SPNEGO = gssapi.OID.from_int_seq("1.3.6.1.5.5.2")
 INDICATORS = b"auth-indicators"
+LONGEST_REASON = 300
+"""Characters of what the library says: it quotes names of the token, which may be as long as that."""
 
 
 class Leg(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +52,8 @@ def reason(error: GSSError) -> str:
             said.append("the client offers no Kerberos, such as NTLM: it has no ticket for this host")
         case _:
             pass
-    return "; ".join(text for text in said if text and text not in {"Unknown error", "Success"} and not text.startswith("Unspecified GSS"))
+    told = (text for text in said if text and text not in {"Unknown error", "Success"} and not text.startswith("Unspecified GSS"))
+    return "; ".join(text[:LONGEST_REASON] for text in told)
 
 
 def _texts(error: GSSError, code: int, is_major: bool) -> list[str]:

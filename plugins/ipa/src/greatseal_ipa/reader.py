@@ -142,8 +142,8 @@ class Reader:
     def _matching(self, found: Found, name: str) -> Entry | None:
         """The entry whose own name this is, else the only one with such an alias.
 
-        Servers find more than that by rules of their own, such as alice for alİce: to Kerberos, and to whoever counts wrong passwords, these
-        are two. Two of one name are nobody's: which of them signs in is not known.
+        Servers find more than that by rules of their own, such as alice for alİce: to Kerberos, and to whoever counts wrong passwords,
+        these are two. Two of one name are nobody's: which of them signs in is not known.
         """
         own = [entry for entry in found.entries if same(self.schema.username(entry) or "", name)]
         entries = own or [entry for entry in found.entries if name in self.schema.aliases(entry)]
