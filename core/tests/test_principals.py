@@ -68,7 +68,13 @@ def test_any_text_is_a_principal_or_a_reason(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "host"),
-    [("host/Web1.chancery.test@R", "web1.chancery.test"), ("HTTP/web1/extra@R", "web1"), ("alice@R", None), (r"a\/b@R", None)],
+    [
+        ("host/Web1.chancery.test@R", "web1.chancery.test"),
+        ("HTTP/web1/extra@R", "web1"),
+        ("alice@R", None),
+        (r"a\/b@R", None),
+        ("host/\u212aA@R", "\u212aa"),
+    ],
 )
 def test_the_host_of_a_service(text: str, host: str | None) -> None:
     assert parse(text).host == host
@@ -92,6 +98,14 @@ def test_the_host_of_a_service(text: str, host: str | None) -> None:
         ("*@*", "alice@CHANCERY.TEST", True),
         ("HTTP/*@CHANCERY.TEST", "http/web1.chancery.test@CHANCERY.TEST", False),
         ("a*b*c*@R", "abc@R", True),
+        ("a*b*c*@R", "aabbccc@R", True),
+        ("*a*a*b@R", "ab" * 500 + "@R", True),
+        ("*a*a*b@R", "a" * 1000 + "@R", False),
+        ("*@*", "@R", True),
+        ("*/web1.chancery.test@CHANCERY.TEST", r"x\/web1.chancery.test@CHANCERY.TEST", False),
+        ("host/*.chancery.test@CHANCERY.TEST", r"host/evil.test\/x.chancery.test@CHANCERY.TEST", False),
+        ("host/*@CHANCERY.TEST", r"host/a\\b@CHANCERY.TEST", True),
+        (r"x\/*@R", r"x\/y@R", True),
     ],
 )
 def test_idp_045_s086_a_wildcard_is_any_run_without_an_at(pattern: str, principal: str, matches: bool) -> None:

@@ -10,6 +10,8 @@ __all__ = ["LONGEST", "Pattern", "Principal", "parse", "principal_of"]
 LONGEST = 1024
 MOST_WILDCARDS = 3
 _ESCAPED = frozenset("/@\\")
+_RUN = r"(?:[^@\\]|\\\\)*"
+"""What a wildcard stands for."""
 _TOKEN = re.compile(r"\\(?P<escaped>.?)|(?P<mark>[/@])|(?P<plain>[^\\/@]+)", re.DOTALL)
 
 
@@ -26,8 +28,11 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str | None:
-        """The host of a service principal in lower case: its second component. None for that of a person."""
-        return self.components[1].lower() if self.is_service else None
+        """The host of a service principal, its ASCII letters in lower case: its second component. None for that of a person.
+
+        Other letters stay: the lower case of a Kelvin sign is the k of another host.
+        """
+        return _lower(self.components[1]) if self.is_service else None
 
 
 def parse(text: str) -> Principal:
@@ -60,7 +65,8 @@ def principal_of(text: str) -> Principal | None:
 class Pattern:
     r"""Principals by a glob: each of at most three ``*`` stands for any run of characters but ``@``, also for none and over ``/``.
 
-    It is matched against the text of a principal as a whole, case and escapes included, so that no wildcard ever spans ``\@``.
+    It is matched against the text of a principal as a whole, case and escapes included. No wildcard spans ``\@`` or ``\/``: a person whose
+    name holds a slash is no service.
     """
 
     def __init__(self, text: str) -> None:
@@ -75,11 +81,19 @@ class Pattern:
         """How many characters of it are no wildcard: of two patterns the longer one says more."""
         self.any_realm = "*" in text.rpartition("@")[2]
         """Whether a wildcard stands in the realm, so that other realms match too."""
-        self._expression = re.compile("[^@]*".join(map(re.escape, pieces)), re.DOTALL)
+        first, *rest = map(re.escape, pieces)
+        # All wildcards but the last one end where their piece is found first: to try other places would take the cube of the length.
+        runs = [f"(?>{_RUN}?{piece})" for piece in rest[:-1]]
+        last = f"{_RUN}{rest[-1]}" if rest else ""
+        self._expression = re.compile(f"{first}{''.join(runs)}{last}", re.DOTALL)
 
     def matches(self, principal: str) -> bool:
         """Whether all of the text matches."""
         return self._expression.fullmatch(principal) is not None
+
+
+def _lower(text: str) -> str:
+    return "".join(character.lower() if character.isascii() else character for character in text)
 
 
 def _check(text: str) -> None:
