@@ -1,4 +1,4 @@
-"""Programs of others sign in by a ticket of a real KDC: curl and requests-gssapi; Chromium without one gets the form."""
+"""Programs of others sign in by a ticket of a real KDC: curl, requests-gssapi and Chromium."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -77,6 +77,41 @@ async def test_requests_gssapi_signs_in_and_verifies_the_service(site: Site, mon
             return session.get(f"{site.url}/api/auth/me", timeout=30).json()
 
     assert (await asyncio.to_thread(sign_in))["sub"] == f"alice@{REALM}"
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_chromium_signs_in_at_the_second_press_of_a_new_profile_and_then_at_the_first(
+    site: Site, kdc: Kdc, program: Callable[[str, str], Path], private: bool
+) -> None:
+    if CHROMIUM is None:
+        program("chromium", "chromium")
+    asked = kdc.log().count("for HTTP/localhost")
+    async with chromium("--auth-server-allowlist=localhost", environ=site.environ) as browser:
+        page = await browser.page(private=private)
+        await page.goto(f"{site.url}{PAGE}")
+        # Chromium on Linux loads Kerberos only after a site asked for it (its preference net.received_http_auth_negotiate_headers).
+        await page.click("#option-kerberos", to=f"{site.url}/ui/auth/login")
+        assert await page.run("document.querySelector('#login-form') !== null")
+
+        for _ in range(2):
+            await page.goto(f"{site.url}{PAGE}")
+            await page.click("#option-kerberos", to=f"{site.url}/account")
+            assert f"alice@{REALM}" in await page.text()
+            await page.call("Network.clearBrowserCookies")
+
+    assert kdc.log().count("for HTTP/localhost") == asked + 1
+
+
+async def test_chromium_that_was_not_told_of_the_site_shows_no_ticket(site: Site, program: Callable[[str, str], Path]) -> None:
+    if CHROMIUM is None:
+        program("chromium", "chromium")
+    async with chromium(environ=site.environ) as browser:
+        page = await browser.page(private=False)
+        for _ in range(2):
+            await page.goto(f"{site.url}{PAGE}")
+            await page.click("#option-kerberos", to=f"{site.url}/ui/auth/login")
+
+            assert await page.run("document.querySelector('#login-form') !== null")
 
 
 async def test_chromium_without_a_ticket_shows_the_form(site: Site, program: Callable[[str, str], Path], tmp_path: Path) -> None:

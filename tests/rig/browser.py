@@ -52,7 +52,7 @@ CONTRAST = """
 
 
 class Browser:
-    """A running Chromium. Every page has a profile of its own."""
+    """A running Chromium. Every private page has a profile of its own."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -70,10 +70,11 @@ class Browser:
             result: dict[str, Any] = await future
         return result
 
-    async def page(self, *, width: int = 1280, height: int = 800, dark: bool = False, scale: float = 1.0) -> "Page":
-        """A new window without cookies, of that size and colour scheme."""
-        context = (await self.call("Target.createBrowserContext"))["browserContextId"]
-        target = (await self.call("Target.createTarget", url="about:blank", browserContextId=context))["targetId"]
+    async def page(self, *, width: int = 1280, height: int = 800, dark: bool = False, scale: float = 1.0, private: bool = True) -> "Page":
+        """A new window without cookies, of that size and colour scheme; one that is not ``private`` has the profile of the browser."""
+        context = (await self.call("Target.createBrowserContext"))["browserContextId"] if private else None
+        where = {"browserContextId": context} if context else {}
+        target = (await self.call("Target.createTarget", url="about:blank", **where))["targetId"]
         session = (await self.call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
         page = self._listeners[session] = Page(self, session, context)
         for domain in ("Page", "Runtime", "Log"):
@@ -102,7 +103,7 @@ class Browser:
 class Page:
     """A window."""
 
-    def __init__(self, browser: Browser, session: str, context: str) -> None:
+    def __init__(self, browser: Browser, session: str, context: str | None) -> None:
         self._browser = browser
         self._session = session
         self._context = context
@@ -129,8 +130,11 @@ class Page:
         return await self._browser.call(method, self._session, **parameters)
 
     async def close(self) -> None:
-        """Close the window; its profile is forgotten."""
-        await self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
+        """Close the window; its profile is forgotten, when it has one."""
+        if self._context is None:
+            await self.call("Page.close")
+        else:
+            await self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     async def goto(self, url: str, *, to: str | None = None) -> str:
         """Open a URL and wait until a page whose URL begins with ``to`` (any, when None) is there; its URL."""

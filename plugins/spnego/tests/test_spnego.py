@@ -4,6 +4,7 @@ import pytest
 
 from greatseal.api.directory import AccountState
 from greatseal.api.kerberos import NotConfigured, Ready, Unusable
+from greatseal.testing.desk import hidden_fields
 from greatseal.testing.distributions import install
 
 TICKETS = """
@@ -156,6 +157,35 @@ async def test_what_the_directory_allows_a_person_holds_for_tickets(counter, typ
     assert answer.status == (302 if enters else 200)
 
 
+async def test_refused_tickets_are_audited_without_a_name_and_limited_by_address(counter_of):
+    counter = await counter_of(server={"auth_rate_limit": 3})
+
+    refused = [(await counter.come(token)).status for token in ("garbage", "alice@ELSEWHERE", "x" * 50_000, "garbage")]
+
+    assert refused == [200, 200, 200, 429]
+    events = await counter.desk.events("login_failure")
+    assert [(event.sub, event.detail) for event in events] == [(None, "refused ticket address=127.0.0.1")] * 3
+
+
+async def test_accepted_tickets_count_for_their_owner_and_not_for_the_address(counter_of):
+    counter = await counter_of(server={"auth_rate_limit": 2})
+
+    of_alice = [(await counter.come("alice@LOCALHOST")).status for _ in range(3)]
+    of_others = [(await counter.come(name)).status for name in ("bob@LOCALHOST", "garbage", "host/web1.localhost@LOCALHOST")]
+
+    assert (of_alice, of_others) == ([302, 302, 429], [302, 200, 302])
+    assert [event.detail for event in await counter.desk.events("rate_limited")] == ["auth-ticket: alice@LOCALHOST address=127.0.0.1"]
+
+
+async def test_tickets_come_in_as_long_as_guesses_from_their_address_are_few(counter_of):
+    counter = await counter_of(server={"auth_rate_limit": 2})
+
+    refused = [(await counter.come("garbage")).status for _ in range(2)]
+
+    assert refused == [200, 200]
+    assert (await counter.come("alice@LOCALHOST")).status == 429
+
+
 async def test_idp_225_another_leg_is_asked_for(counter):
     assert (await counter.come("leg@LOCALHOST")).headers["WWW-Authenticate"] == "Negotiate more"
 
@@ -181,18 +211,28 @@ async def test_a_credential_that_cannot_be_used_leaves_the_page(counter):
 
 
 async def test_browsers_are_asked_after_a_press_of_the_button(counter):
-    page = await counter.desk.get(f"{PAGE}?return_to=%2Faccount")
+    page = await counter.desk.get(f"{PAGE}?return_to=%2Faccount%3Fx%3D1")
 
     assert (page.status, "WWW-Authenticate" in page.headers) == (200, False)
-    link = f"{counter.desk.url}{PAGE}?negotiate=1&amp;return_to=%2Faccount"
+    link = f"{counter.desk.url}{PAGE}?negotiate=1&amp;return_to=%2Faccount%3Fx%3D1"
     assert f'id="option-kerberos" href="{link}"' in page.text
 
-    asked = await counter.desk.get(f"{PAGE}?negotiate=1&return_to=%2Faccount")
+    asked = await counter.desk.get(f"{PAGE}?negotiate=1&return_to=%2Faccount%3Fx%3D1")
 
     assert (asked.status, asked.headers["WWW-Authenticate"]) == (401, "Negotiate")
     assert '<form id="login-form"' in asked.text
-    come = await counter.come("alice@LOCALHOST", f"{PAGE}?negotiate=1&return_to=%2Faccount")
-    assert (come.status, come.location) == (302, "/account")
+    come = await counter.come("alice@LOCALHOST", f"{PAGE}?negotiate=1&return_to=%2Faccount%3Fx%3D1")
+    assert (come.status, come.location) == (302, "/account?x=1")
+
+
+async def test_after_a_wrong_password_the_button_leads_to_the_same_errand(counter):
+    page = await counter.desk.get(f"{PAGE}?return_to=%2Faccount%3Fx%3D1")
+    form = {**hidden_fields(page), "username": "alice", "password": "wrong"}
+
+    again = await counter.desk.post("/login", data=form, cookie=page.cookies[0].partition(";")[0])
+
+    link = f"{counter.desk.url}{PAGE}?negotiate=1&amp;return_to=%2Faccount%3Fx%3D1"
+    assert (again.status, f'id="option-kerberos" href="{link}"' in again.text) == (401, True)
 
 
 async def test_browsers_whose_ticket_is_refused_are_not_asked_again(counter):

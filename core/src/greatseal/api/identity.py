@@ -108,11 +108,13 @@ Attempted: TypeAlias = Authenticated | NotMine | Continue | PasswordExpired
 
 
 class LoginContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an attempt comes from. ``client_id`` is that of the authorization request in progress."""
+    """Where an attempt comes from. ``client_id`` is that of the authorization request in progress, ``return_to`` where the sign-in leads,
+    None for the default."""
 
     call: Call
     remote: str
     client_id: str | None = None
+    return_to: str | None = None
     ask: Callable[[Password], Awaitable[Attempted]] | None = None
     """What :meth:`password` asks: set for attempts by another credential than a password alone."""
 

@@ -28,8 +28,7 @@ class Button(LoginOptions):
     async def options(self, context: LoginContext) -> Sequence[LoginOption]:
         if not isinstance(self._negotiator.state, Ready):
             return []
-        return_to = context.call.query.get("return_to")
-        query = urlencode({ASKED: "1", **({"return_to": return_to} if return_to else {})})
+        query = urlencode({ASKED: "1", **({"return_to": context.return_to} if context.return_to else {})})
         return [LoginOption(id="kerberos", display_name="Sign in with Kerberos", url=f"{self._host.issuer}{PAGE}?{query}")]
 
 

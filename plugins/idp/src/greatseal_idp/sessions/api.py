@@ -125,7 +125,9 @@ class SessionApi:
         )
 
     async def providers(self, call: Call) -> Reply:
-        context = LoginContext(call=call, remote=call.remote)
+        asked = call.query.get("return_to")
+        return_to = None if asked is None else self._login.return_to(asked)
+        context = LoginContext(call=call, remote=call.remote, return_to=return_to)
         found = await link_options(self._host, context)
         shown = ({"id": one.id, "display_name": one.display_name, "login_url": one.url, "source": one.source} for one in found)
         return Reply.json(list(shown))

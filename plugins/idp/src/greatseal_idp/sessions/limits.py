@@ -19,7 +19,8 @@ REQUESTS = 10
 
 
 class LoginLimits:
-    """Attempts per address, failures per user name: those from places that the person has used and those of strangers apart.
+    """Attempts per address, or per owner of a ticket; failures per user name: those from places that the person has used and those of
+    strangers apart.
 
     Whether the user exists plays no part.
     """
@@ -50,6 +51,14 @@ class LoginLimits:
             except Unavailable:
                 self._host.limits.undo(bucket, key)
                 raise
+
+    async def ticket(self, remote: str, subject: str) -> None:
+        """A Kerberos ticket was accepted: the attempt counts for its owner instead of the address. Raises RateLimited.
+
+        A ticket cannot be guessed at, and a whole office may come from one address in the morning.
+        """
+        self._host.limits.undo("auth-address", source_of(remote))
+        await self._count("auth-ticket", subject, self._of_address, f"{subject} address={remote}")
 
     async def hint(self, remote: str) -> None:
         """Count a question about a user name, for which nothing is proven. Raises RateLimited."""

@@ -36,6 +36,7 @@ from greatseal.api.identity import (
     PasswordExpired,
     SessionView,
 )
+from greatseal.api.kerberos import NegotiateRefused
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.store import Tx
@@ -95,11 +96,21 @@ class LoginImpl:
         try:
             await self.limits.address(call.remote)
             if isinstance(credential, NegotiateHeader):
-                return await self._ask(credential, LoginContext(call=call, remote=call.remote))
+                return await self._negotiated(credential, LoginContext(call=call, remote=call.remote))
             name = unicodedata.normalize("NFC", bounded(credential.username).strip())
             return await self._counted(call, msgspec.structs.replace(credential, username=name))
         finally:
             self._under_way.discard(id(call))
+
+    async def _negotiated(self, credential: NegotiateHeader, context: LoginContext) -> Attempted:
+        try:
+            attempted = await self._ask(credential, context)
+        except (Denied, NegotiateRefused):
+            await self._failed(context.remote, "refused ticket")
+            raise
+        if isinstance(attempted, Authenticated):
+            await self.limits.ticket(context.remote, attempted.subject)
+        return attempted
 
     async def _counted(self, call: Call, credential: Password | PasswordAndCode) -> Attempted:
         key = key_of(credential.username)

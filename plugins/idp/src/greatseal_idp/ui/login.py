@@ -156,7 +156,12 @@ class LoginPages:
 
     async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
         errand = await self._errands.of(form.get("return_to"))
-        context = LoginContext(call=call, remote=call.remote, client_id=errand.client.client_id if errand.client is not None else None)
+        context = LoginContext(
+            call=call,
+            remote=call.remote,
+            client_id=errand.client.client_id if errand.client is not None else None,
+            return_to=self._return_to(errand),
+        )
         ways = script_options(self._host)
         return self._pages.page(
             call,
@@ -172,8 +177,10 @@ class LoginPages:
 
     def _common(self, errand: Errand, message: str | None) -> dict[str, Any]:
         """What both steps show."""
-        return_to = errand.return_to if errand.return_to != self._errands.default else None
-        return {"return_to": return_to, "problem": message, **errand.shown}
+        return {"return_to": self._return_to(errand), "problem": message, **errand.shown}
+
+    def _return_to(self, errand: Errand) -> str | None:
+        return errand.return_to if errand.return_to != self._errands.default else None
 
 
 def _username(values: Parameters, request: AuthorizationRequest | None) -> str:
