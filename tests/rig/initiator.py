@@ -1,11 +1,13 @@
 """Clients of Kerberos: tokens for services, made by the library of the system. Needs the dependency group ``kerberos``."""
 
+import subprocess
+import sys
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
 import gssapi
 from gssapi import raw
-from rig.kdc import Kdc
+from rig.kdc import PATIENCE, Kdc, clock_that_is_off
 
 from greatseal.der import children, content, element, explicit, octet_string, sequence
 
@@ -19,12 +21,22 @@ OFFER = b"NTLMSSP\0\x01\0\0\0\x97\x82\x08\xe2" + bytes(16)
 """What a client of NTLM begins with."""
 
 
+FIRST = f"""
+from base64 import b64encode
+import gssapi
+name = gssapi.Name("HTTP@localhost", gssapi.NameType.hostbased_service)
+context = gssapi.SecurityContext(name=name, mech=gssapi.OID.from_int_seq("{SPNEGO.dotted_form}"), usage="initiate")
+print("Negotiate", b64encode(context.step()).decode())
+"""
+"""A program that says the header of a first token."""
+
+
 class Initiator:
     """A principal with a ticket in a cache of its own."""
 
-    def __init__(self, kdc: Kdc, principal: str, *, password: str = "", keytab: str = "") -> None:
+    def __init__(self, kdc: Kdc, principal: str, *, password: str = "", keytab: str = "", life: str = "1d") -> None:
         self.cache = f"cc-{principal.replace('/', '-')}"
-        self.environ = kdc.ticket_for(principal, password=password, keytab=keytab, cache=self.cache)
+        self.environ = kdc.ticket_for(principal, password=password, keytab=keytab, cache=self.cache, life=life)
         self._store = f"FILE:{kdc.folder / self.cache}"
 
     def context(
@@ -47,6 +59,12 @@ class Initiator:
     def token(self, target: str = "HTTP@localhost", *, binding: bytes | None = None, forward: bool = False) -> bytes:
         """The first token for a service."""
         return self.context(target, binding=binding, forward=forward).step() or b""
+
+    def negotiate_at(self, clock: str) -> str:
+        """The header, of a program whose clock is off by so much. It has to have a ticket for the service by then."""
+        environ = {**self.environ, **clock_that_is_off(clock)}
+        done = subprocess.run((sys.executable, "-c", FIRST), env=environ, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
+        return done.stdout.strip()
 
     def negotiate(self, target: str = "HTTP@localhost", *, binding: bytes | None = None) -> str:
         """The header with it."""

@@ -16,15 +16,22 @@ TEMPLATES = Path(__file__).with_name("krb")
 PROGRAMS = {"krb5kdc": "krb5-kdc", "kdb5_util": "krb5-kdc", "kadmin.local": "krb5-admin-server", "kinit": "krb5-user"}
 PLUGIN = "krb5/plugins/preauth/pkinit.so"
 PATIENCE = 60.0
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+"""What gives a program another clock (Debian: the package libfaketime)."""
+
+
+def clock_that_is_off(by: str) -> dict[str, str]:
+    """The environment of a program whose clock is off by ``-2h``, ``+1h`` and the like; none for ``""``."""
+    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if by else {}
 
 
 class Kdc:
     """Principals are those of principals.kadmin, their keytabs in the folder. PKINIT needs root.pem, issuing.pem, kdc.pem and kdc.key.
 
-    ``settings`` are those of the realm in kdc.conf. A process that is to be of this realm takes ``environ``.
+    ``settings`` are those of the realm in kdc.conf. A process that is to be of this realm takes ``environ``. Its ``clock`` may be off.
     """
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *, clock: str = "", **settings: str) -> None:
         self.folder = folder
         self.port, self.kadmind, self.kpasswd = free_port(), free_port(), free_port()
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -34,6 +41,7 @@ class Kdc:
             "KRB5_CONFIG": str(folder / "krb5.conf"),
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
             "KRB5RCACHEDIR": str(folder),
+            **clock_that_is_off(clock),
         }
         more = "".join(f"  {name} = {value}\n" for name, value in settings.items())
         self._places = {
@@ -86,11 +94,14 @@ class Kdc:
         """Lines for kadmin.local."""
         return self._done("kadmin.local", "-r", REALM, stdin=commands)
 
-    def ticket_for(self, principal: str, *, keytab: str = "", password: str = "", cache: str = "cc") -> dict[str, str]:
-        """A ticket by keytab (a file of the folder) or password, in a cache of the folder: the environment in which programs use it."""
+    def ticket_for(self, principal: str, *, keytab: str = "", password: str = "", cache: str = "cc", life: str = "1d") -> dict[str, str]:
+        """A ticket by keytab (a file of the folder) or password, in a cache of the folder: the environment in which programs use it.
+
+        ``life`` is how long it is good, such as ``1h``.
+        """
         environ = {**self.environ, "KRB5CCNAME": f"FILE:{self.folder / cache}"}
         how = ("-k", "-t", str(self.folder / keytab)) if keytab else ()
-        command = ("kinit", *how, principal)
+        command = ("kinit", "-l", life, *how, principal)
         done = subprocess.run(command, env=environ, input=password, check=False, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"kinit {principal} ended with {done.returncode}:\n{done.stderr}\n{self.log()}"
         return environ

@@ -7,23 +7,28 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from rig.kdc import Kdc
+from rig.kdc import FAKETIME, Kdc
 
 OURS = ("KRB5_CONFIG", "KRB5_KDC_PROFILE", "KRB5RCACHEDIR")
 
 
-def need_kerberos(*, library: bool = True) -> None:
-    """Skip the test where a program or, with ``library``, the GSSAPI of Python is missing; under ``CI`` it fails."""
+def need_kerberos(*, library: bool = True, clocks: bool = False) -> None:
+    """Skip the test where a program or, with ``library``, the GSSAPI of Python is missing, or with ``clocks`` other clocks.
+
+    Under ``CI`` it fails.
+    """
     missing = Kdc.missing() or ("libkrb5-dev gcc" if library and find_spec("gssapi") is None else "")
+    if clocks and FAKETIME is None:
+        missing = f"{missing} libfaketime".strip()
     if missing:
         report = pytest.fail if os.environ.get("CI") else pytest.skip
         report(f"Kerberos is not installed: apt install {missing}")
 
 
 @contextmanager
-def realm_in(folder: Path, **settings: str) -> Iterator[Kdc]:
+def realm_in(folder: Path, *, clock: str = "", **settings: str) -> Iterator[Kdc]:
     """A KDC; libkrb5 reads its configuration anew for each exchange, so this process is of the realm as long as it runs."""
-    kdc = Kdc(folder, **settings)
+    kdc = Kdc(folder, clock=clock, **settings)
     with pytest.MonkeyPatch.context() as patch, kdc.running():
         for name in OURS:
             patch.setenv(name, kdc.environ[name])

@@ -160,3 +160,42 @@ async def test_a_person_of_another_realm_is_not_signed_in(desk_of: DeskOf, alice
     answer = await come(desk, alice)
 
     assert (answer.status, any(one.startswith("greatseal_session") for one in answer.cookies)) == (200, False)
+
+
+async def nobody(desk: Desk, headers: list[str]) -> None:
+    """The page at the sign-in page, no session at /authorize, and 403 from the token authority."""
+    page, authorize, authority = ({"Authorization": header, "Accept": "text/html"} for header in headers)
+    answers = [
+        await desk.get(PAGE, headers=page),
+        await desk.get("/authorize", headers=authorize),
+        await desk.post("/at/account/1/token", json={}, headers=authority),
+    ]
+
+    assert [answer.status for answer in answers] == [200, 400, 403]
+    assert not any(one.startswith("greatseal_session") for answer in answers for one in answer.cookies)
+
+
+async def test_a_token_of_a_clock_that_is_an_hour_ahead_proves_nobody(desk_of: DeskOf, alice: Any) -> None:
+    need_kerberos(clocks=True)
+    desk = await desk_of("token-authority")
+    alice.token()  # the KDC would notice the clock
+
+    await nobody(desk, [alice.negotiate_at("+1h") for _ in range(3)])
+
+
+@pytest.mark.parametrize("life", ["1h", "1d"])
+async def test_an_expired_ticket_and_one_of_a_clock_that_is_two_hours_behind_prove_nobody(
+    start_service: StartService, tmp_path: Any, life: str
+) -> None:
+    need_kerberos(clocks=True)
+    from rig.initiator import Initiator
+
+    (tmp_path / "past").mkdir()
+    with realm_in(tmp_path / "past", clock="-2h") as past:
+        alice = Initiator(past, "alice", password="alicepw", life=life)
+        headers = [alice.negotiate_at("-2h") for _ in range(3)]
+        gssapi = {"keytab_file": str(past.folder / "http.keytab")}
+        features = ("idp", "resolver", "gssapi", "spnego", "token-authority")
+        service = await start_service(*features, server={"realm": REALM}, gssapi=gssapi)
+        async with forgetful() as http:
+            await nobody(Desk(service, http), headers)
