@@ -17,7 +17,7 @@ from greatseal_ipa.library import UNWILLING, Query
 from greatseal_ipa.password import IpaPassword
 
 OF_SLAPD = {"test_an_outage_is_no_answer"}
-RULES = {"test_the_rules_of_the_seed_say_what_freeipa_says", "test_a_rule_as_it_is_read"}
+RULES = ("test_the_rules_of_the_seed_say_what_freeipa_says", "test_a_rule_as_it_is_read")
 globals().update({name: test for name, test in vars(common).items() if name.startswith("test_") and name not in OF_SLAPD})
 globals().update({name: vars(rules)[name] for name in RULES})
 
