@@ -77,6 +77,7 @@ SCOPE = (
     "plugins/onion-csr-01/src/**/*.py",
     "plugins/otp/src/greatseal_otp/[!c]*.py",
     "plugins/otp/src/greatseal_otp/codes.py",
+    "plugins/passkey/src/greatseal_passkey/[!_p]*.py",
     "plugins/rar/src/**/*.py",
     "plugins/resource-indicators/src/**/*.py",
     "plugins/san-kerberos/src/**/*.py",

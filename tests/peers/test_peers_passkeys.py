@@ -165,6 +165,10 @@ async def test_a_device_that_has_one_already_is_told_so(service: Service, page: 
 
 async def test_s097_a_copy_with_an_older_counter_is_refused_and_shown(service: Service, page: Page, device: Authenticator) -> None:
     await enrolled(service, page, device)
+    await device.set_counter(1000)
+    await device.answers(True)
+    await page.goto(f"{service.url}/ui/auth/login", to=f"{service.url}/account")
+    await device.answers(False)
     await device.set_counter(0)
     await page.goto(f"{service.url}/ui/auth/login")
     await page.appeared("#with-passkey")

@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 import pyotp
 from rig.browser import Browser, Page, chromium
+from rig.passkeys import attach
 
 from greatseal.api.directory import AccountState
 from greatseal.testing.distributions import install
@@ -59,6 +60,8 @@ async def main(folder: Path) -> None:
             await of_details(browser, Path(state), folder)
         with tempfile.TemporaryDirectory() as state:
             await of_codes(browser, Path(state), folder)
+        with tempfile.TemporaryDirectory() as state:
+            await of_passkeys(browser, Path(state), folder)
 
 
 async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
@@ -112,6 +115,64 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
         async for page, kind in _kinds(browser):
             await _walk(page, service.url, registered.client.client_id, folder, kind)
             await _device(page, service.url, device.client.client_id, folder, kind)
+
+
+async def of_passkeys(browser: Browser, state: Path, folder: Path) -> None:
+    """The pages of a person with two passkeys, one of which may have been copied."""
+    users = state / "users.toml"
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "server": {"auth_rate_limit": 0}, "webui": LOOK}
+    add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org")
+    async with serve(document(state, ["idp", "users-file", "passkey"], **sections)) as service:
+        async for page, kind in _kinds(browser):
+            await _passkeys(page, service.url, folder, kind)
+
+
+async def _passkeys(page: Page, url: str, folder: Path, kind: str) -> None:
+    async def picture(name: str) -> None:
+        await page.picture(folder / f"passkey-{name}-{kind}.png", whole=True)
+
+    device = await attach(page)
+    await device.answers(False)
+    await page.goto(f"{url}/ui/auth/login")
+    await page.appeared("#with-passkey")
+    await picture("login")
+    await page.fill("#username", "ada")
+    await page.fill("#password", PASSWORD)
+    await page.click("#sign-in", to=f"{url}/account")
+    await page.goto(f"{url}/account/passkeys")
+    await picture("empty")
+    await device.answers(True)
+    await page.fill("#label", "My phone")
+    await page.click("#add-passkey button", to=f"{url}/account/passkeys")
+    await page.run("document.querySelector('#add-passkey button').click()")
+    await page.appeared("#problem-passkey")
+    await picture("known")
+    await device.answers(False)
+    await device.set_counter(1000)
+    key = await attach(page, transport="usb")
+    await page.goto(f"{url}/account/passkeys")
+    await page.fill("#label", "Blue security key")
+    await page.click("#add-passkey button", to=f"{url}/account/passkeys")
+    await key.remove()
+    await page.goto(f"{url}/ui/auth/login")
+    await device.answers(True)
+    await page.arrived(f"{url}/account")
+    await device.answers(False)
+    await device.set_counter(0)
+    await page.goto(f"{url}/ui/auth/login")
+    await page.appeared("#with-passkey")
+    await device.answers(True)
+    await page.run("document.querySelector('#use-passkey').click()")
+    await page.appeared("#problem-passkey")
+    await device.answers(False)
+    await picture("refused")
+    await page.goto(f"{url}/account/passkeys")
+    await picture("list")
+    await page.goto(f"{url}/account")
+    await picture("account")
+    await page.goto(f"{url}/account/passkeys")
+    while await page.run("!!document.querySelector('#passkeys button')"):
+        await page.click("#passkeys button", to=f"{url}/account/passkeys")
 
 
 async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:

@@ -30,6 +30,8 @@ class SoftKey:
         self.rp_id = "localhost"
         self.fmt: str = "none"
         self.statement: Any = {}
+        self.more = (0, b"")
+        """A flag of the data, and what follows them."""
 
     @property
     def cose(self) -> dict[int, Any]:
@@ -60,7 +62,7 @@ class SoftKey:
         options = begun["publicKey"]
         self.handle = b64url_decode(options["user"]["id"])
         attested = bytes(16) + len(self.id).to_bytes(2) + self.id + (dumps(self.cose) if cose is None else cose)
-        attestation = {"fmt": self.fmt, "attStmt": self.statement, "authData": self._data(AT, attested)}
+        attestation = {"fmt": self.fmt, "attStmt": self.statement, "authData": self._data(AT | self.more[0], attested + self.more[1])}
         said = {"type": "webauthn.create", "challenge": options["challenge"], "origin": origin, "crossOrigin": False, **client_data}
         response = {"clientDataJSON": _b64(json.dumps(said).encode()), "attestationObject": _b64(dumps(attestation))}
         return self._whole({**response, "transports": ["internal", "x-new"]}, begun)
@@ -70,7 +72,7 @@ class SoftKey:
         if self.counter:
             self.counter += 1
         said = {"type": "webauthn.get", "challenge": begun["publicKey"]["challenge"], "origin": origin, "crossOrigin": False, **client_data}
-        text, data = json.dumps(said).encode(), self._data()
+        text, data = json.dumps(said).encode(), self._data(*self.more)
         response = {
             "clientDataJSON": _b64(text),
             "authenticatorData": _b64(data),

@@ -13,6 +13,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal.jose.compact import b64url_encode
 from greatseal.testing.desk import hidden_fields
 from greatseal_passkey import tables as t
+from greatseal_passkey.local import LocalPasskeys
 from greatseal_users_file.edit import write
 
 MINUTE = 60
@@ -279,6 +280,39 @@ async def test_s097_a_counter_that_goes_back_is_refused_and_shown(flow: Any) -> 
     assert "It may have been copied." in (await passkeys.desk.get(PAGE, cookie=cookie, headers=FORM)).text
     key.counter = 11
     assert (await passkeys.sign_in(key)).status == 200
+
+
+async def test_a_passkey_that_was_registered_elsewhere_is_known_from_its_first_use_on(flow: Any) -> None:
+    """As those that a directory holds: there is no row about them."""
+    passkeys, cookie, key = flow
+    host = passkeys.desk.service.host("passkey")
+    await host.db.write(lambda tx: tx.remove(t.RECORD, b64url_encode(key.id)))
+    (unknown,) = await passkeys.listed(cookie)
+    assert (unknown["label"], unknown["created_at"], unknown["transports"]) == ("Passkey", None, [])
+    assert "Not used here yet" in (await passkeys.desk.get(PAGE, cookie=cookie, headers=FORM)).text
+
+    key.counter = 7
+    assert (await passkeys.sign_in(key)).status == 200
+
+    (known,) = await passkeys.listed(cookie)
+    assert known["last_used_at"] is not None
+    key.counter = 6
+    await passkeys.refused(key.answer(await passkeys.begin(), passkeys.desk.url))
+
+
+async def test_what_is_administered_elsewhere_is_not_changed_here(plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    passkeys, cookie, key = plain
+    made = SoftKey().make(await passkeys.offer(cookie), passkeys.desk.url)
+    monkeypatch.setattr(LocalPasskeys, "read_only", True)
+
+    assert (await passkeys.desk.post(f"{API}/register/begin", cookie=cookie, json={})).outcome == (403, "forbidden")
+    assert (await passkeys.send(cookie, made)).outcome == (403, "forbidden")
+    assert (await passkeys.desk.ask("DELETE", f"/api/auth/passkeys/{b64url_encode(key.id)}", cookie=cookie)).outcome == (403, "forbidden")
+    page = await passkeys.desk.get(PAGE, cookie=cookie, headers=FORM)
+    assert "administered elsewhere" in page.text
+    assert "add-passkey" not in page.text
+    assert (await passkeys.sign_in(key)).status == 200
+    assert len(await passkeys.listed(cookie)) == 1
 
 
 async def test_a_counter_of_none_stays_none(plain: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,13 @@ from hypothesis import strategies as st
 
 from greatseal.api.passkeys import PasskeyStore
 from greatseal.jose.compact import b64url_encode
+from greatseal.testing.calls import FakeCall
 from greatseal.testing.passkeys import PasskeyStoreContract
 from greatseal.testing.store import open_test_database
 from greatseal_passkey import cbor
 from greatseal_passkey.ceremony import Authentication, Registration, Unproven, prove, register
-from greatseal_passkey.keys import BadKey, cose_of, spki_of
+from greatseal_passkey.challenges import owner_of_challenge
+from greatseal_passkey.keys import BadKey, cose_of, digest_of, spki_of
 from greatseal_passkey.local import LocalPasskeys
 from greatseal_passkey.settings import IpaPasskeys, Look, PasskeySettings, RelyingParty, problems, relying_party
 from greatseal_passkey.tables import SCHEMA
@@ -81,6 +84,8 @@ def test_any_bytes_end_or_are_refused(encoded: bytes) -> None:
         b"\x1c",
         b"\x19\x00",
         dumps({number * (2**61 - 1): 0 for number in range(65)}),
+        dumps(list(range(65))),
+        dumps(dict.fromkeys(range(65))),
     ],
     ids=lambda encoded: f"{encoded[:4].hex()}-{len(encoded)}",
 )
@@ -89,10 +94,39 @@ def test_s101_bombs_of_cbor_are_refused_at_once(encoded: bytes) -> None:
         cbor.end_of(encoded)
 
 
-@pytest.mark.parametrize("encoded", [dumps([]), dumps({"a": 1}) + b"\0", b"\xa2\x61a\0\x61a\0", b"\xa1\x00\x00", dumps(b"x")])
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        dumps([]),
+        dumps({"a": 1}) + b"\0",
+        b"\xa2\x61a\0\x61a\0",
+        b"\xa1\x00\x00",
+        dumps(b"x"),
+        dumps({str(number): 0 for number in range(65)}),
+    ],
+)
 def test_what_is_no_map_of_members_is_refused(encoded: bytes) -> None:
     with pytest.raises(cbor.NotCanonical):
         cbor.members_of(encoded)
+
+
+def test_a_text_is_no_byte_string() -> None:
+    assert cbor.text_of(dumps(b"x")) == b"x"
+    with pytest.raises(cbor.NotCanonical):
+        cbor.text_of(dumps("x"))
+
+
+async def test_the_owner_of_a_challenge_is_named_by_it() -> None:
+    owner = owner_of_challenge(SimpleNamespace(handles=SimpleNamespace(owner_of_key="of {}".format)), Authentication)  # type: ignore[arg-type]
+    used = next(iter(VECTORS.values()))["authentication"]
+    given = authentication(used, "00")
+
+    other = msgspec.structs.replace(given, response=msgspec.structs.replace(given.response, client_data="AAAA"))
+    first, second = (FakeCall("POST", content=msgspec.json.encode(one)) for one in (given, other))
+
+    digest = b64url_encode(sha256(bytes.fromhex(used["challenge"])).digest())
+    assert await owner(first) == f"of passkey:{digest}"
+    assert await owner(second) is None
 
 
 # ---- Keys
@@ -117,8 +151,11 @@ def test_a_key_is_the_same_in_both_forms(key: Any) -> None:
 def test_s101_a_key_of_another_kind_is_refused(key: Any) -> None:
     with pytest.raises(BadKey):
         cose_of(spki(key))
+    for read in (cose_of, digest_of):
+        with pytest.raises(BadKey):
+            read(b"no key")
     with pytest.raises(BadKey):
-        cose_of(b"no key")
+        digest_of(spki(Ed448PrivateKey.generate()))
 
 
 def ec(key: EllipticCurvePrivateKey) -> dict[int, Any]:
@@ -287,9 +324,18 @@ def test_idp_232_with_a_directory_its_domain_must_be_given() -> None:
     ("rp_id", "ipa"), [("example.net", None), ("ample.com", None), ("com.example", {}), (None, {"passkey_rp_id": "x.id.example.com"})]
 )
 def test_a_domain_that_is_not_above_the_issuer_stops_the_start(rp_id: str | None, ipa: Any) -> None:
-    (problem,) = problems(host_of("https://id.example.com", rp_id=rp_id, ipa=ipa))
+    host = host_of("https://id.example.com", rp_id=rp_id, ipa=ipa)
 
+    (problem,) = problems(host)
     assert "id.example.com" in problem
+    assert relying_party(host) is None
+
+
+def test_the_host_of_the_issuer_may_be_named() -> None:
+    party = relying_party(host_of("https://id.example.com", rp_id="id.example.com"))
+
+    assert party is not None
+    assert party.id == "id.example.com"
 
 
 def test_two_domains_stop_the_start() -> None:
@@ -304,6 +350,8 @@ def test_two_domains_stop_the_start() -> None:
 def test_what_is_no_domain_is_refused(domain: str) -> None:
     with pytest.raises(ValueError, match="rp_id"):
         PasskeySettings(rp_id=domain)
+    with pytest.raises(ValueError, match="passkey_rp_id"):
+        IpaPasskeys(passkey_rp_id=domain)
 
 
 def test_preferred_lets_a_device_without_a_pin_in() -> None:

@@ -112,7 +112,7 @@ class PasskeySignIn:
         # Asked for nobody too: the time must not tell.
         passkeys = await self._stores.own(name) if home is None else await home.store.of(home.subject)
         known = await self._host.db.read(records.transports_of, name if home is None else home.subject)
-        decoys = self._decoys.of(name)
+        decoys = self._decoys.of(self._stores.spelling(name))
         if home is None or not passkeys:
             return "", [_descriptor(id, transports) for id, transports in decoys]
         return home.subject, [_descriptor(one.id, known.get(b64url_encode(one.id), ())) for one in passkeys]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from greatseal.api.directory import Directories, User
+from greatseal.api.directory import Directories, Directory, Tier, User
 from greatseal.api.passkeys import Passkey, PasskeyStore
 from greatseal.host import Host
 from greatseal_passkey.local import LocalPasskeys
@@ -35,6 +35,16 @@ class Stores:
         """Of a person by what was typed; None when no directory knows the name."""
         user = await self._directories.user(name)
         return None if user is None else self._home(user.subject, user)
+
+    def spelling(self, name: str) -> str:
+        """One for all spellings of a name by which the same person is found, whether they are there or not."""
+        found = sorted(self._host.components(Directory).values(), key=lambda one: one.tier is Tier.DIRECTORY)
+        short, at, realm = name.rpartition("@")
+        if not at:
+            short, realm = name, next((one.realm for one in found), "")
+        # A directory over the network compares without case (RFC 4519 s2.39), a file as it is written.
+        folds = any(one.tier is Tier.DIRECTORY for one in found)
+        return f"{short.casefold() if folds else short}@{realm.upper()}"
 
     async def own(self, subject: str) -> Sequence[Passkey]:
         """What our own tables have of a person."""

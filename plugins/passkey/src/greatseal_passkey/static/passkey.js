@@ -43,11 +43,14 @@
     const username = element("username");
     let waiting = null;
 
-    const assert = async (name, more) => {
+    const ask = async (name, more) => {
       const begun = await send("passkey/begin", name ? { username: name } : {});
       const options = begun.publicKey;
       const publicKey = { ...options, challenge: bytes(options.challenge), allowCredentials: descriptors(options.allowCredentials) };
-      const found = await navigator.credentials.get({ publicKey, ...more });
+      return { begun, found: await navigator.credentials.get({ publicKey, ...more }) };
+    };
+
+    const finish = async ({ begun, found }) => {
       const { clientDataJSON, authenticatorData, signature, userHandle } = found.response;
       const response = {
         clientDataJSON: text(clientDataJSON), authenticatorData: text(authenticatorData), signature: text(signature),
@@ -61,20 +64,23 @@
       location.assign(done.return_to);
     };
 
-    // The browser offers the passkeys that it has in the user name field, and waits.
+    // The browser offers the passkeys that it has in the user name field, and waits for a choice. What fails before one is not tried again.
     const offer = async () => {
       const mine = new AbortController();
       waiting = mine;
       const timer = setTimeout(() => { mine.abort(); offer(); }, RENEW);
       try {
-        await assert("", { mediation: "conditional", signal: mine.signal });
-      } catch (error) {
-        clearTimeout(timer);
-        if (mine.signal.aborted) return;
-        if (error.name === "Refused") {
+        const answered = await ask("", { mediation: "conditional", signal: mine.signal });
+        try {
+          await finish(answered);
+        } catch (error) {
           say(place.dataset, problem, error);
           offer();
         }
+      } catch {
+        // Aborted, or there is nothing to offer: the form and the button are there.
+      } finally {
+        clearTimeout(timer);
       }
     };
 
@@ -89,7 +95,7 @@
       button.disabled = true;
       if (waiting) waiting.abort();
       try {
-        await assert(username.value.trim(), {});
+        await finish(await ask(username.value.trim(), {}));
       } catch (error) {
         say(place.dataset, problem, error);
         if (waiting) offer();
