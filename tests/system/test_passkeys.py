@@ -152,6 +152,29 @@ async def test_idp_238_a_deleted_passkey_signs_nobody_in(flow: Any) -> None:
     assert await passkeys.desk.rows(t.credential) == await passkeys.desk.rows(t.record) == []
 
 
+async def test_an_administrator_sees_and_deletes_the_passkeys_of_a_person(flow: Any) -> None:
+    """Also of one who is in no directory any more: the name may be given to somebody else."""
+    passkeys, cookie, key = flow
+    desk, path = passkeys.desk, "/api/admin/passkeys?sub=ann%40LOCALHOST"
+    await passkeys.register(cookie, SoftKey())
+    users = desk.folder / "users.toml"
+    write(users, users.read_text().replace('username = "ann"', 'username = "anna"'))
+    assert (await passkeys.sign_in(key)).status == 403
+
+    for method in ("GET", "DELETE"):
+        assert (await desk.ask(method, path, cookie=await desk.cookie("ben"))).outcome == (403, "forbidden")
+        for wrong in (path.partition("?")[0], f"{path}&username=ann"):
+            assert (await desk.ask(method, wrong, cookie=desk.admin)).outcome == (400, "invalid_request")
+    assert {one["label"] for one in (await desk.get(path, cookie=desk.admin)).json} == {"My phone", "Passkey 2"}
+    assert (await desk.ask("DELETE", path, cookie=desk.admin)).status == 204
+
+    assert (await desk.get(path, cookie=desk.admin)).json == []
+    await passkeys.refused(key.answer(await passkeys.begin(), desk.url))
+    events = await desk.events("passkey_deleted")
+    assert {(event.sub, event.principal) for event in events} == {("ann@LOCALHOST", "admin@LOCALHOST")}
+    assert len(events) == 2
+
+
 async def test_whoever_signed_in_long_ago_neither_adds_nor_deletes(plain: Any) -> None:
     passkeys, cookie, key = plain
     begun = await passkeys.offer(cookie)

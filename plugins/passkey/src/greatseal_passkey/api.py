@@ -1,11 +1,14 @@
-"""``/api/auth/passkeys``: what the page does, for the management interface and for programs with a session."""
+"""``/api/auth/passkeys``: what the page does, for the management interface and for programs with a session. And for administrators."""
 
-from greatseal.api.http import Call, Reply, Route, Session
+from greatseal.api.http import Call, Permission, Reply, Route, Session
 from greatseal.api.identity import SessionCaller
+from greatseal.api.lists import filter_of
 from greatseal.api.moments import seconds
+from greatseal.api.problems import BadRequest
 from greatseal_passkey.holdings import Held, Keeper
 
 PATH = "/api/auth/passkeys"
+ADMIN = "/api/admin/passkeys"
 
 
 class PasskeyApi:
@@ -18,15 +21,33 @@ class PasskeyApi:
         return [
             Route("GET", PATH, self.list, auth=Session(), summary="Your passkeys."),
             Route("DELETE", f"{PATH}/{{id}}", self.delete, auth=Session(), summary="Delete one; it signs nobody in any more."),
+            Route("GET", ADMIN, self.list_of, auth=Permission("users:read"), summary="The passkeys of a person (sub)."),
+            Route("DELETE", ADMIN, self.delete_of, auth=Permission("users:write"), summary="Delete all passkeys of a person (sub)."),
         ]
 
     async def list(self, call: Call) -> Reply:
-        holdings = await self._keeper.of(call.caller_as(SessionCaller).session)
-        return Reply.json([_listed(held) for held in holdings.passkeys])
+        return await self._listed(call.caller_as(SessionCaller).session.subject)
 
     async def delete(self, call: Call) -> Reply:
         await self._keeper.delete(call.caller_as(SessionCaller).session, call.path["id"])
         return Reply.empty()
+
+    async def list_of(self, call: Call) -> Reply:
+        return await self._listed(_subject(call))
+
+    async def delete_of(self, call: Call) -> Reply:
+        await self._keeper.delete_all(_subject(call), by=call.caller.subject)
+        return Reply.empty()
+
+    async def _listed(self, subject: str) -> Reply:
+        return Reply.json([_listed(held) for held in (await self._keeper.of(subject)).passkeys])
+
+
+def _subject(call: Call) -> str:
+    subject = filter_of(call, "sub")
+    if subject is None or call.query.keys() != {"sub"}:
+        raise BadRequest("expected the query parameter sub, such as ann@EXAMPLE.ORG, and no other")
+    return subject
 
 
 def _listed(held: Held) -> dict[str, object]:

@@ -12,7 +12,7 @@ from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_passkey import records
 from greatseal_passkey.registration import require_fresh
-from greatseal_passkey.stores import OWN, Stores
+from greatseal_passkey.stores import OWN, Home, Stores
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class Keeper:
         self._host = host
         self._stores = stores
 
-    async def of(self, session: SessionView) -> Holdings:
-        """Those of the person of a session, oldest first. Raises Unavailable."""
-        home = await self._stores.home(session.subject)
+    async def of(self, subject: str) -> Holdings:
+        """Those of a person, oldest first. Raises Unavailable."""
+        home = await self._stores.home(subject)
         known = {one.id: one for one in await self._host.db.read(records.of_person, home.subject)}
         ids = [b64url_encode(one.id) for one in await home.store.of(home.subject)]
         source = "local" if home.store.name == OWN else home.store.name
@@ -54,19 +54,31 @@ class Keeper:
     async def delete(self, session: SessionView, id: str) -> None:
         """Delete one. Raises NotFound for an id of nobody or of somebody else, Stale, Unavailable."""
         require_fresh(self._host.clock, session)
-        home = await self._stores.home(session.subject)
-        if home.store.read_only:
-            raise PasskeysReadOnly("your passkeys are administered elsewhere; ask your administrator")
+        home = await self._writable(session.subject)
         try:
             raw = b64url_decode(id)
         except ValueError:
             raise NotFound(GONE) from None
-
-        def forget(tx: Tx) -> None:
-            records.forget(tx, home.subject, id)
-
-        if not await home.store.remove(home.subject, raw, forget):
+        if not await self._remove(home, raw):
             raise NotFound(GONE)
+
+    async def delete_all(self, subject: str, *, by: str) -> None:
+        """Delete those of a person who has lost them, or whose name is to be given to somebody else; ``by`` is the administrator."""
+        home = await self._writable(subject)
+        for passkey in await home.store.of(subject):
+            await self._remove(home, passkey.id, by)
+
+    async def _writable(self, subject: str) -> Home:
+        home = await self._stores.home(subject)
+        if home.store.read_only:
+            raise PasskeysReadOnly("these passkeys are administered elsewhere")
+        return home
+
+    async def _remove(self, home: Home, id: bytes, by: str | None = None) -> bool:
+        def forget(tx: Tx) -> None:
+            records.forget(tx, home.subject, b64url_encode(id), by)
+
+        return await home.store.remove(home.subject, id, forget)
 
 
 GONE = "you have no such passkey"

@@ -74,7 +74,7 @@ class PasskeyPage:
         return self._pages.see_other(PAGE)
 
     async def _page(self, call: Call, session: SessionView, problem: str | None = None, *, status: int = 200) -> Reply:
-        holdings = await self._keeper.of(session)
+        holdings = await self._keeper.of(session.subject)
         return self._pages.page(
             call,
             "greatseal_passkey/passkeys.html",
@@ -104,7 +104,7 @@ class PasskeyPart(AccountPart):
         self._keeper = keeper
 
     async def lines(self, session: SessionView) -> Sequence[AccountLine]:
-        return [AccountLine(title=held.label, detail=life_of(held)) for held in (await self._keeper.of(session)).passkeys]
+        return [AccountLine(title=held.label, detail=life_of(held)) for held in (await self._keeper.of(session.subject)).passkeys]
 
 
 def life_of(held: Held) -> str:

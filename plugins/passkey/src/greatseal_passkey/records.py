@@ -64,12 +64,12 @@ def write(tx: Tx, record: Record) -> None:
     tx.audit(_event("passkey_registered", record))
 
 
-def forget(tx: Tx, subject: str, id: str) -> None:
-    """The passkey is gone."""
+def forget(tx: Tx, subject: str, id: str, by: str | None = None) -> None:
+    """The passkey is gone; ``by`` is who deleted it where that is not its person."""
     record = find(tx, id)
     if record is not None and record.subject == subject:
         tx.remove(RECORD, id)
-    tx.audit(AuditEvent(event_type="passkey_deleted", service="idp", sub=subject, detail=f"id={id[:64]}"))
+    tx.audit(AuditEvent(event_type="passkey_deleted", service="idp", sub=subject, principal=by, detail=f"id={id[:64]}"))
 
 
 def note_use(tx: Tx, passkey: Passkey, store: str, proven: Proven) -> str | None:
