@@ -97,6 +97,18 @@ async def test_s086_a_name_that_only_the_server_takes_for_another_is_nobody(dire
     assert await directory.user(name) is None
 
 
+@pytest.mark.parametrize("uid", ["host/web1.chancery.test", f"alice@{REALM}", "alice\\5c"])
+async def test_s086_an_entry_with_the_name_of_a_service_is_no_person(slapd, uid):
+    added, gone = person_of(uid, 7003)
+    slapd.modify(f"{added}krbPrincipalName: sly@{REALM}\n")
+    parts = Parts(slapd.uri)
+    try:
+        assert [await IpaDirectory(parts.reader).user(name) for name in (uid, "sly")] == [None, None]
+    finally:
+        parts.close()
+        slapd.modify(gone)
+
+
 async def test_s086_an_alias_counts_to_the_letter(directory, slapd):
     slapd.replace("grace", "krbPrincipalName", f"grace@{REALM}", f"gracie@{REALM}", "gigi@OTHER.TEST")
     try:

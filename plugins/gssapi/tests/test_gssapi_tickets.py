@@ -1,6 +1,7 @@
 """The service as a client of a real KDC: its own tickets, and the passwords of people."""
 
 import shutil
+import socket
 
 import gssapi
 import pytest
@@ -85,6 +86,20 @@ async def test_a_kdc_that_is_away_cannot_be_asked(kdc, own, tmp_path, monkeypatc
         own.credentials()
 
     assert "CHANCERY.TEST" in refused.value.cause
+
+
+async def test_a_kdc_that_is_silent_costs_a_sign_in_its_patience_and_no_more(own, tmp_path, monkeypatch):
+    with socket.socket(type=socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        kdc = f"kdc = 127.0.0.1:{silent.getsockname()[1]}"
+        (tmp_path / "krb5.conf").write_text(f"[libdefaults]\ndns_lookup_kdc = false\n[realms]\nCHANCERY.TEST = {{\n{kdc}\n}}\n")
+        with monkeypatch.context() as patch:
+            patch.setenv("KRB5_CONFIG", str(tmp_path / "krb5.conf"))
+            patch.setattr(tickets, "PATIENCE", 0.2)
+            with pytest.raises(Unavailable, match="try again") as refused:
+                await own.password("alice@CHANCERY.TEST", Secret("alicepw"))
+
+    assert "did not answer" in refused.value.cause
 
 
 async def test_without_a_keytab_nothing_can_be_proven(kdc, door_of, tmp_path):

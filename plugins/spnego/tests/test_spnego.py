@@ -99,6 +99,12 @@ async def test_s084_a_realm_that_is_configured_signs_its_people_in_under_their_o
     assert (await counter.me("alice@LOCALHOST"))["groups"] == ["staff"]
 
 
+async def test_s086_a_realm_that_differs_by_case_signs_nobody_in_as_one_of_ours(counter_of):
+    counter = await counter_of(spnego={"realms": ["localhost"]})
+
+    assert (await counter.come("alice@localhost")).status == 200
+
+
 @pytest.mark.parametrize("principal", ["Alice@LOCALHOST", "al\uff49ce@LOCALHOST"])
 async def test_s086_a_name_that_the_directory_alone_takes_for_anothers_signs_nobody_in(counter, principal):
     users = counter.people.users

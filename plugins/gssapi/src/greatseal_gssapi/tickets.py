@@ -1,5 +1,6 @@
 """The service as a client of its KDC (service TICKETS)."""
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from enum import IntEnum
@@ -25,6 +26,8 @@ POOL = "gssapi-kdc"
 RENEWED = 300
 """Seconds before its end at which a ticket of the service is replaced."""
 LONGEST_PASSWORD = 1024
+PATIENCE = 10.0
+"""Seconds for the KDC to say something of a password: libkrb5 itself waits half a minute for one that is silent."""
 CACHES = 16
 """How many caches in memory are used in turn: one that comes again has nothing in force."""
 DOWN = "Kerberos passwords cannot be checked now; try again soon"
@@ -83,7 +86,11 @@ class KerberosTickets:
         # libkrb5 reads a password up to its first NUL, and refuses an empty one.
         if not secret or b"\0" in secret or len(secret) > LONGEST_PASSWORD:
             return PasswordVerdict.WRONG
-        return await self._host.blocking.run(POOL, self._checked, principal, secret)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._host.blocking.run(POOL, self._checked, principal, secret)
+        except TimeoutError:
+            raise Unavailable(DOWN, cause=f"the KDC did not answer within {PATIENCE:.0f} s") from None
 
     def own(self) -> gssapi.Name:
         """The principal of the service: of the entries of its keytab that of the host of the base URL, else the first of the service."""

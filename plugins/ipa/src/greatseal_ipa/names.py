@@ -30,6 +30,11 @@ def is_askable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
 
 
+def is_username(name: str) -> bool:
+    """Whether a person may have this name: with the realm it is a principal of one component, and not that of a service."""
+    return is_askable(name) and not set("/@\\") & set(name)
+
+
 def same(name: str, other: str) -> bool:
     """Whether two names differ by case or width alone, or not at all."""
     return unicodedata.normalize("NFKC", name).lower() == unicodedata.normalize("NFKC", other).lower()

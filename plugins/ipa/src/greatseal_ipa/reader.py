@@ -10,7 +10,7 @@ from greatseal.api.directory import DirectoryUnavailable, Group, User
 from greatseal.host import Clock
 from greatseal_ipa.library import Entry, Found, Oversized, Query
 from greatseal_ipa.listing import Kind, Listing
-from greatseal_ipa.names import folded, is_askable, same
+from greatseal_ipa.names import folded, is_askable, is_username, same
 from greatseal_ipa.pool import Pool
 from greatseal_ipa.recent import Recent
 from greatseal_ipa.schema import Facts, Provider, Schema
@@ -134,6 +134,9 @@ class Reader:
     async def _person(self, name: str) -> Person | None:
         entry = self._matching(await self._ask(self.schema.user(name)), name)
         if entry is None or (username := self.schema.username(entry)) is None:
+            return None
+        if not is_username(username):
+            self._log.warning("a user of the directory has a name that none may have, and is left out", entry=entry.dn)
             return None
         groups = await self._nested(entry.dn, username) if self.schema.levels else self.schema.own_groups(entry)
         facts = msgspec.structs.replace(await self._facts(), groups=groups[:MOST_GROUPS])

@@ -65,6 +65,8 @@ class Spnego(Authenticator[NegotiateHeader]):
         if realm not in self._realms:
             self._refuse(found.principal, context, f"the realm is none of {', '.join(sorted(self._realms))}")
         user = await self._directories.user(found.principal)
+        if user is not None and user.realm != realm:
+            self._refuse(found.principal, context, f"the directory is of {user.realm}, and to Kerberos these are two realms")
         if user is not None and user.username != username and _folded(user.username) == _folded(username):
             self._refuse(found.principal, context, f"the directory has {user.username}, and to Kerberos these are two")
         shown = (value for indicator in found.indicators for value in PROVEN.get(indicator, ()))
