@@ -9,6 +9,7 @@ from rig.slapd import REALM, SUFFIX
 from greatseal.api.directory import AccountState, DirectoryUnavailable, User
 from greatseal.testing.logins import DirectoryContract
 from greatseal.testing.subjects import ClaimsProviderContract
+from greatseal_ipa import freeipa, reader
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 
 STRANGE = ("*", "a*)(uid=*", "alice)(uid=*", "alice\0", "\\", "alice\\2a", "al ice", "(", ")", "alice@EVIL.TEST", "é" * 200, "x" * 10_000)
@@ -190,7 +191,30 @@ async def test_a_group_has_the_members_of_groups_in_it(directory):
     group = await directory.group("OPS")
 
     assert (group.name, group.display_name, group.gid_number) == ("ops", "group ops", 200003)
-    assert group.members == ("alice", "bob", "dave", "henry")
+    assert (group.members, group.whole) == (("alice", "bob", "dave", "henry"), True)
+
+
+async def test_a_group_whose_members_are_cut_says_so(directory, monkeypatch):
+    monkeypatch.setattr(reader, "MOST_MEMBERS", 3)
+
+    group = await directory.group("ops")
+
+    assert (len(group.members), group.whole) == (3, False)
+
+
+async def test_r93_a_cut_answer_gives_no_names(directory, monkeypatch):
+    monkeypatch.setattr(reader, "MOST_MEMBERS", 2)
+
+    with pytest.raises(DirectoryUnavailable):
+        await directory.managed_by(f"host/bastion.chancery.test@{REALM}")
+
+
+async def test_a_cut_list_of_providers_is_none(parts, monkeypatch):
+    """Their ids are made of all names: half of them may have those of others."""
+    monkeypatch.setattr(freeipa, "PROVIDERS", 1)
+
+    with pytest.raises(DirectoryUnavailable):
+        await parts.reader.providers()
 
 
 async def test_groups_of_a_user_have_their_numbers(directory):

@@ -5,9 +5,10 @@ from rig.directory import Parts
 from rig.slapd import OPENLDAP, SUFFIX
 
 from greatseal.api.declarations import Secret
-from greatseal.api.directory import AccountState
+from greatseal.api.directory import AccountState, DirectoryUnavailable
 from greatseal.api.identity import Authenticated, ChangeRefused, Denied, Password, PasswordExpired
 from greatseal.testing.logins import AuthenticatorContract, DirectoryContract, PasswordChangerContract, context_of
+from greatseal_ipa import reader
 from greatseal_ipa.directory import IpaDirectory
 from greatseal_ipa.openldap import OpenLdap
 from greatseal_ipa.password import IpaChanger, IpaPassword
@@ -88,6 +89,21 @@ async def test_members_are_those_of_groups_in_it_too_and_a_group_in_itself_ends(
     assert (await directory.group("all")).members == ("alice", "bob", "erin, the first")
     assert (await directory.group("staff")).members == ("alice", "carol")
     assert (await directory.group("unique")).members == ("alice",)
+    assert (await directory.group("all")).whole
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_MEMBERS", 2), ("MOST_SUBGROUPS", 0)])
+async def test_a_group_whose_members_are_cut_says_so(directory, monkeypatch, limit, most):
+    monkeypatch.setattr(reader, limit, most)
+
+    assert not (await directory.group("all")).whole
+
+
+async def test_half_of_the_groups_of_a_user_is_no_answer(directory, monkeypatch):
+    monkeypatch.setattr(reader, "MOST_GROUPS", 1)
+
+    with pytest.raises(DirectoryUnavailable):
+        await directory.user("alice")
 
 
 async def test_each_level_of_nesting_is_one_question(parts, directory):

@@ -181,6 +181,11 @@ async def test_half_a_group_is_no_answer():
     assert (refused.value.status, refused.value.error) == (409, "too_many_members")
 
 
+async def test_a_group_that_its_directory_does_not_list_whole_is_no_answer():
+    with pytest.raises(TooManyMembers, match="more members than its directory lists"):
+        await Members().of(msgspec.structs.replace(large(2), whole=False))
+
+
 async def test_others_are_served_while_a_large_group_is_written():
     turns = 0
 

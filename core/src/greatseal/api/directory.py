@@ -77,6 +77,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str | None = None
     gid_number: int | None = None
     members: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether ``members`` are all of them: a directory need not list those of a very large group."""
 
 
 class Directory(ABC):

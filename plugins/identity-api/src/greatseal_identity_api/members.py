@@ -33,6 +33,8 @@ class Members:
         """A JSON array. Raises TooManyMembers."""
         if len(group.members) > MOST:
             raise TooManyMembers(f"the group has {len(group.members)} members; {MOST} are told at most")
+        if not group.whole:
+            raise TooManyMembers("the group has more members than its directory lists")
         if len(group.members) <= PIECE:
             return _array(_written(group, 0))
         known, body = self._kept.get(group.name, (None, b""))

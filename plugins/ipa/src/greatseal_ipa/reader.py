@@ -129,7 +129,7 @@ class Reader:
     async def providers(self) -> Sequence[Provider]:
         """Identity providers that the directory names."""
         query = self.schema.providers()
-        return () if query is None else self.schema.read_providers((await self._ask(query)).entries)
+        return () if query is None else self.schema.read_providers((await self._whole(query)).entries)
 
     async def _person(self, name: str) -> Person | None:
         entry = self._matching(await self._ask(self.schema.user(name)), name)
@@ -164,7 +164,7 @@ class Reader:
                 query = self.schema.groups_with(dns[at : at + AT_ONCE], names)
                 if query is None:
                     return ()
-                found = await self._ask(msgspec.structs.replace(query, limit=MOST_GROUPS))
+                found = await self._whole(msgspec.structs.replace(query, limit=MOST_GROUPS))
                 above |= {entry.dn: group for entry in found.entries if (group := self.schema.group_name(entry))}
             new = above.keys() - known.keys()
             if not new or len(known) > MOST_GROUPS:
@@ -174,17 +174,18 @@ class Reader:
         return tuple(sorted(set(known.values())))
 
     async def _group(self, name: str) -> Group | None:
-        found = await self._group_entry(name)
+        found, named = await self._group_entry(name)
         own = [entry for entry in found.entries if same(self.schema.group_name(entry) or "", name)]
-        if not own:
+        if not own or (group := self.schema.read_group(own[0])) is None:
             return None
-        return self.schema.read_group(own[0], tuple(sorted(await self._members(own[0])))[:MOST_MEMBERS])
+        members, whole = await self._members(own[0])
+        return msgspec.structs.replace(group, members=tuple(sorted(members)), whole=named and whole)
 
-    async def _members(self, group: Entry) -> set[str]:
-        """People of the group and of groups in it."""
+    async def _members(self, group: Entry) -> tuple[set[str], bool]:
+        """People of the group and of groups in it, and whether these are all."""
         if (query := self.schema.members(group)) is not None:
             found = await self._ask(msgspec.structs.replace(query, limit=MOST_MEMBERS))
-            return {name for entry in found.entries if (name := self.schema.username(entry))}
+            return {name for entry in found.entries if (name := self.schema.username(entry))}, found.complete
         members, waiting, seen = set(self.schema.own_members(group)), list(self.schema.subgroups(group)), {folded(group.dn)}
         while waiting and len(seen) <= MOST_SUBGROUPS:
             dn = waiting.pop()
@@ -194,7 +195,8 @@ class Reader:
             for entry in (await self._ask(query)).entries:
                 members.update(self.schema.own_members(entry))
                 waiting += self.schema.subgroups(entry)
-        return await self._canonical(sorted(members)[:MOST_MEMBERS])
+        whole = len(members) <= MOST_MEMBERS and seen.issuperset(map(folded, waiting))
+        return await self._canonical(sorted(members)[:MOST_MEMBERS]), whole
 
     async def _canonical(self, names: Sequence[str]) -> set[str]:
         """As their own entries spell them; names that nobody has any more are left out."""
@@ -202,19 +204,20 @@ class Reader:
         entries = await self._entries(lambda some: msgspec.structs.replace(self.schema.people(some), attributes=attributes), names)
         return {name for entry in entries if (name := self.schema.username(entry))}
 
-    async def _group_entry(self, name: str) -> Found:
+    async def _group_entry(self, name: str) -> tuple[Found, bool]:
+        """And whether it names its members."""
         try:
-            return await self.pool.search(self.schema.group(name, members=True))
+            return await self.pool.search(self.schema.group(name, members=True)), True
         except Oversized as error:
             self._log.warning("a group of the directory has too many members to read", group=name, cause=str(error))
-            return await self._ask(self.schema.group(name, members=False))
+            return await self._ask(self.schema.group(name, members=False)), False
 
     async def _hostgroups_of(self, hostname: str) -> frozenset[str] | None:
         query = self.schema.host(hostname)
         entries = (await self._ask(query)).entries if query is not None else ()
         if not entries or (groups := self.schema.hostgroups_with(entries[0].dn)) is None:
             return self.schema.read_hostgroups(entries[0]) if entries else None
-        found = await self._ask(msgspec.structs.replace(groups, limit=MOST_GROUPS))
+        found = await self._whole(msgspec.structs.replace(groups, limit=MOST_GROUPS))
         return frozenset(name for entry in found.entries if (name := self.schema.hostgroup_name(entry)))
 
     async def _managed_by(self, principal: str) -> frozenset[str] | None:
@@ -222,7 +225,7 @@ class Reader:
         entries = (await self._ask(query)).entries if query is not None else ()
         if not entries or (managed := self.schema.managed_by(entries[0].dn)) is None:
             return None
-        found = await self._ask(msgspec.structs.replace(managed, limit=MOST_MEMBERS))
+        found = await self._whole(msgspec.structs.replace(managed, limit=MOST_MEMBERS))
         return frozenset().union(*(self.schema.read_hosts(entry) for entry in found.entries))
 
     async def _facts(self) -> Facts:
@@ -249,3 +252,12 @@ class Reader:
             return await self.pool.search(query)
         except Oversized as error:
             raise DirectoryUnavailable(HERE, cause=str(error)) from None
+
+    async def _whole(self, query: Query) -> Found:
+        """For answers of which a part would be wrong. Raises DirectoryUnavailable for one that a limit cut, ours or the server's."""
+        found = await self._ask(query)
+        if not found.complete:
+            raise DirectoryUnavailable(
+                HERE, cause=f"{query.filter} under {query.base}: a limit cut the answer at {len(found.entries)} entries"
+            )
+        return found

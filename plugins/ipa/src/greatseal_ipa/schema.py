@@ -149,14 +149,14 @@ class Schema(ABC):
         """Groups that have one of these entries, or one of these users by name, as a member of their own."""
         return None
 
-    def read_group(self, entry: Entry, members: tuple[str, ...] = ()) -> Group | None:
-        """The group."""
+    def read_group(self, entry: Entry) -> Group | None:
+        """The group, without its members."""
         name = self.group_name(entry)
         if name is None:
             return None
         number = whole(entry.text("gidNumber"))
         description = entry.text("description")
-        return Group(name=name, realm=self.realm, source=SOURCE, display_name=description, gid_number=number, members=members)
+        return Group(name=name, realm=self.realm, source=SOURCE, display_name=description, gid_number=number)
 
     # ---- Hosts
 
