@@ -142,7 +142,7 @@ async def test_ca_109_ca_191_r9_a_trusted_proxy_names_the_principal(open_desk: O
     assert len(await desk.rows(keys)) == 1
 
 
-async def test_s086_a_header_that_comes_twice_is_403(open_desk: Open) -> None:
+async def test_s091_a_header_that_comes_twice_is_403(open_desk: Open) -> None:
     desk = await open_desk(tickets=False, eab={"identity_header": HEADER}, server={"trusted_proxies": ["127.0.0.1/32"], **MASTER})
     host, port = desk.url.removeprefix("http://").rsplit(":", 1)
 
@@ -155,7 +155,7 @@ async def test_s086_a_header_that_comes_twice_is_403(open_desk: Open) -> None:
 
 
 @pytest.mark.parametrize("proxies", [["192.0.2.0/24"], ["unix"]])
-async def test_ca_191_nobody_else_is_believed(open_desk: Open, proxies: list[str]) -> None:
+async def test_s091_ca_191_nobody_else_is_believed(open_desk: Open, proxies: list[str]) -> None:
     desk = await open_desk(tickets=False, eab={"identity_header": HEADER}, server={"trusted_proxies": proxies, **MASTER})
 
     for more in ({}, {"X-Forwarded-For": "192.0.2.1"}):

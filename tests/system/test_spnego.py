@@ -1,6 +1,8 @@
 """Sign-in by tickets of a real KDC: at /authorize, at the sign-in page, behind a proxy, at /register, and with an authority token."""
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from json import loads
 from typing import Any
 
 import aiohttp
@@ -8,6 +10,7 @@ import pytest
 from rig.kdc import REALM, Kdc
 from rig.realm import need_kerberos, realm_in
 
+from greatseal.jose.compact import b64url_decode
 from greatseal.testing.desk import Answer, Desk, forgetful
 from greatseal.testing.plugin import StartService
 
@@ -40,7 +43,7 @@ async def desk_of(kdc: Kdc, start_service: StartService, tmp_path: Any) -> Async
 
         async def start(*more: str, **sections: Any) -> Desk:
             server = {"realm": REALM, **sections.pop("server", {})}
-            gssapi = {"keytab_file": str(kdc.folder / "http.keytab")}
+            gssapi = sections.pop("gssapi", {"keytab_file": str(kdc.folder / "http.keytab")})
             features = ("idp", "resolver", "users-file", "gssapi", "spnego", *more)
             service = await start_service(*features, server=server, gssapi=gssapi, users={"file": str(people)}, **sections)
             return Desk(service, http)
@@ -140,16 +143,22 @@ async def test_idp_213_a_host_registers_a_client_with_the_session_of_its_ticket(
     assert refused.status == 404, refused.text  # no token is configured, so for people there is nothing
 
 
-async def test_idp_348_idp_313_the_token_authority_takes_the_ticket_of_the_keytab(desk_of: DeskOf, alice: Any) -> None:
-    desk = await desk_of("token-authority")
-    fingerprint = "SHA256 " + ":".join(["AB"] * 32)
-    body = {"atc": {"tktype": "JWTClaimConstraints", "tkvalue": "", "fingerprint": fingerprint}}
+async def asked(desk: Desk, *authorization: str) -> Answer:
+    """The answer of the token authority."""
+    body = {"atc": {"tktype": "JWTClaimConstraints", "tkvalue": "", "fingerprint": "SHA256 " + ":".join(["AB"] * 32)}}
+    return await desk.post("/at/account/1/token", json=body, headers=dict(zip(["Authorization"], authorization, strict=False)))
 
-    bare = await desk.post("/at/account/1/token", json=body)
-    given = await desk.post("/at/account/1/token", json=body, headers={"Authorization": alice.negotiate()})
+
+async def test_idp_017_idp_313_idp_314_idp_348_the_token_authority_takes_the_ticket_of_the_keytab(desk_of: DeskOf, alice: Any) -> None:
+    desk = await desk_of("token-authority")
+
+    bare = await asked(desk)
+    given = await asked(desk, alice.negotiate())
 
     assert (bare.status, bare.headers["WWW-Authenticate"]) == (401, "Negotiate")
-    assert (given.status, "token" in given.json) == (200, True)
+    assert given.status == 200, given.text
+    claims = loads(b64url_decode(given.json["token"].split(".")[1]))
+    assert (claims["sub"], claims["iss"]) == (f"alice@{REALM}", desk.service.host("idp").issuer)
     discovered = (await desk.get("/.well-known/oauth-authorization-server")).json
     assert discovered["token_authority_endpoint"].endswith("/at/account/{id}/token")
 
@@ -199,3 +208,23 @@ async def test_an_expired_ticket_and_one_of_a_clock_that_is_two_hours_behind_pro
         service = await start_service(*features, server={"realm": REALM}, gssapi=gssapi)
         async with forgetful() as http:
             await nobody(Desk(service, http), headers)
+
+
+async def test_s083_idp_332_r70_a_replayed_ticket_and_garbage_are_403_at_the_token_authority(desk_of: DeskOf, alice: Any) -> None:
+    desk = await desk_of("token-authority")
+    header = alice.negotiate()
+
+    assert [(await asked(desk, one)).status for one in (header, header, "Negotiate YWJj", "Negotiate")] == [200, 403, 403, 403]
+
+
+async def test_idp_312_idp_333_r67_the_token_authority_waits_for_its_keytab(desk_of: DeskOf, kdc: Kdc, alice: Any, tmp_path: Any) -> None:
+    keytab = tmp_path / "late.keytab"
+    desk = await desk_of("token-authority", gssapi={"keytab_file": str(keytab)})
+
+    for authorization in ((), (alice.negotiate(),)):
+        assert (await asked(desk, *authorization)).outcome == (503, "unavailable")
+    assert (await desk.get(PAGE)).status == 200
+    assert "token_authority_endpoint" not in (await desk.get("/.well-known/oauth-authorization-server")).json
+
+    shutil.copy(kdc.folder / "http.keytab", keytab)
+    assert (await asked(desk, alice.negotiate())).status == 200

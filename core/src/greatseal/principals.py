@@ -77,8 +77,6 @@ class Pattern:
         pieces = text.split("*")
         if len(pieces) > MOST_WILDCARDS + 1:
             raise ValueError(f"has {len(pieces) - 1} wildcards; at most {MOST_WILDCARDS} are possible")
-        self.literal = sum(map(len, pieces))
-        """How many characters of it are no wildcard: of two patterns the longer one says more."""
         self.any_realm = "*" in text.rpartition("@")[2]
         """Whether a wildcard stands in the realm, so that other realms match too."""
         first, *rest = map(re.escape, pieces)

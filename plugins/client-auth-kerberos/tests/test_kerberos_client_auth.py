@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+import structlog
 
 from greatseal.api.clients import Client, ClientRequest, InvalidClient, Registration
 from greatseal.api.http import Parameters
@@ -21,7 +22,7 @@ EXACT = Client(client_id="c1", token_endpoint_auth_method="kerberos_client_auth"
 
 
 def method(*principals):
-    return KerberosClientAuth(FakeNegotiator(*principals), lambda: None)
+    return KerberosClientAuth(FakeNegotiator(*principals), lambda: None, structlog.get_logger())
 
 
 class Tickets(ClientAuthMethodContract):
@@ -137,3 +138,13 @@ def test_doctor_says_whether_tickets_can_be_accepted(state, ok, cause):
 
     assert (found.ok, found.cause or "") == (ok, cause)
     assert "kerberos_client_auth" in found.detail
+
+
+@pytest.mark.parametrize(("pattern", "warned"), [("*@*", True), (f"host/*@*.{REALM}", True), (f"host/*@{REALM}", False)])
+def test_a_pattern_of_every_realm_is_warned_of(pattern, warned):
+    client = Client(client_id="c1", token_endpoint_auth_method="kerberos_client_auth", kerberos_principal_pattern=pattern)
+
+    with structlog.testing.capture_logs() as lines:
+        method().check(Registration(client=client, open=False))
+
+    assert [line["pattern"] for line in lines] == ([pattern] if warned else [])

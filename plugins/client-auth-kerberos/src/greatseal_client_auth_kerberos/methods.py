@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import msgspec
+from structlog.stdlib import BoundLogger
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.clients import (
@@ -50,9 +51,10 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
     challenge = "Negotiate"
     fields = frozenset({"kerberos_principal", "kerberos_principal_pattern", "kerberos_hbac_service"})
 
-    def __init__(self, negotiator: Negotiator, tokens: Callable[[], Tokens]) -> None:
+    def __init__(self, negotiator: Negotiator, tokens: Callable[[], Tokens], log: BoundLogger) -> None:
         self._negotiator = negotiator
         self._tokens = tokens
+        self._log = log
 
     def check(self, registration: Registration) -> Client:
         client = registration.client
@@ -62,10 +64,7 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
         if exact is not None:
             _check_exact(exact)
         if pattern is not None:
-            try:
-                Pattern(pattern)
-            except ValueError as error:
-                raise InvalidClientMetadata(f"kerberos_principal_pattern: it {error}; expected such as host/*@EXAMPLE.ORG") from None
+            self._check_pattern(pattern, client.client_id)
         return client
 
     def credentials(self, request: ClientRequest) -> Ticket | None:
@@ -101,6 +100,14 @@ class KerberosClientAuth(ClientAuthMethod[Ticket]):
         if len(found) > 1:
             raise InvalidClient(SEVERAL, cause=f"{credentials.principal} fits more than one client", headers=NEGOTIATE)
         return found[0] if found else None
+
+    def _check_pattern(self, text: str, client_id: str) -> None:
+        try:
+            pattern = Pattern(text)
+        except ValueError as error:
+            raise InvalidClientMetadata(f"kerberos_principal_pattern: it {error}; expected such as host/*@EXAMPLE.ORG") from None
+        if pattern.any_realm:
+            self._log.warning("a client takes tickets of every realm that the KDC trusts", client_id=client_id, pattern=text)
 
     async def verify(self, credentials: Ticket, client: Client) -> ClientMatch:
         call, principal, accepted = credentials.call, credentials.principal, credentials.accepted

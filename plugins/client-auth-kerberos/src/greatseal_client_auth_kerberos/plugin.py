@@ -36,7 +36,7 @@ class Plugin:
         negotiator = host.optional_service(NEGOTIATE)
         if negotiator is None or not host.settings(KerberosClients).gssapi:
             return []
-        return [KerberosClientAuth(negotiator, lambda: host.service(TOKENS))]
+        return [KerberosClientAuth(negotiator, lambda: host.service(TOKENS), host.log)]
 
     @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:
