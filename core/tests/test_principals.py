@@ -80,6 +80,20 @@ def test_the_host_of_a_service(text: str, host: str | None) -> None:
     assert parse(text).host == host
 
 
+@pytest.mark.parametrize(
+    ("text", "nobody"),
+    [
+        ("WELLKNOWN/ANONYMOUS@WELLKNOWN:ANONYMOUS", True),
+        ("WELLKNOWN/ANONYMOUS@R", True),
+        ("alice@WELLKNOWN:ANONYMOUS", True),
+        ("WELLKNOWNS/a@R", False),
+        ("host/WELLKNOWN@R", False),
+    ],
+)
+def test_s084_a_reserved_name_is_nobodys(text: str, nobody: bool) -> None:
+    assert parse(text).is_anonymous is nobody
+
+
 # ---- patterns
 
 

@@ -25,6 +25,7 @@ MASTER = {"eab_master_secret": b64url_encode(bytes(range(32)))}
 GIVEN = {"principal": ALICE, "kid": KID, "hmac_key": HMAC_KEY, "alg": "HS256"}
 PATH = "/acme/eab"
 HEADER = "X-Remote-User"
+NOBODY = "WELLKNOWN/ANONYMOUS@WELLKNOWN:ANONYMOUS"
 Open = Callable[..., Awaitable[Desk]]
 
 
@@ -136,7 +137,7 @@ async def test_ca_109_ca_191_r9_a_trusted_proxy_names_the_principal(open_desk: O
     found = await named(ALICE)
     assert (found.status, found.json) == (200, GIVEN)
     assert (await named()).status == 401
-    for name in ("alice", "alice@", "@EXAMPLE.COM", "host/@EXAMPLE.COM", "(null)", "", "alice\\"):
+    for name in (NOBODY, "alice", "alice@", "@EXAMPLE.COM", "host/@EXAMPLE.COM", "(null)", "", "alice\\"):
         assert (await named(name)).status == 403, name
     assert (await desk.get(PATH, headers=negotiate(ALICE))).status == 401
     assert len(await desk.rows(keys)) == 1

@@ -27,6 +27,11 @@ class Principal(msgspec.Struct, frozen=True):
         return len(self.components) > 1
 
     @property
+    def is_anonymous(self) -> bool:
+        """Whether it names nobody: names and realms that begin with WELLKNOWN are reserved (RFC 6111), and an anonymous ticket has one."""
+        return self.components[0] == "WELLKNOWN" or self.realm.startswith("WELLKNOWN:")
+
+    @property
     def host(self) -> str | None:
         """The host of a service principal, its ASCII letters in lower case: its second component. None for that of a person.
 

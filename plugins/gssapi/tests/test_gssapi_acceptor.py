@@ -1,10 +1,20 @@
 """Tickets of a real KDC at a running service: who is accepted, and who is not."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
+import gssapi
 import pytest
-from rig.initiator import KERBEROS, NTLM_OID, OFFER, SPNEGO_OID, Initiator, Legs, answered, header
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from gssapi import raw
+from rig.initiator import KERBEROS, NTLM_OID, OFFER, SPNEGO, SPNEGO_OID, Initiator, Legs, answered, header
+from rig.kdc import Kdc
+from rig.realm import OURS
 
 from greatseal.der import element, explicit, octet_string, sequence
 from greatseal.testing import FakeClock
@@ -135,6 +145,46 @@ async def test_s086_names_that_look_alike_are_others(kdc, door):
 
     assert (await door.ask(Initiator(kdc, "Alice", password="x").negotiate())).json["principal"] == "Alice@CHANCERY.TEST"
     assert (await door.ask(Initiator(kdc, "al\\@ice", password="x").negotiate())).json["principal"] == "al\\@ice@CHANCERY.TEST"
+
+
+def certified(folder):
+    """What a KDC needs for PKINIT, by which alone somebody can be nobody: a certificate of its own for ``krbtgt``."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kdc")])
+    texts = [element(0x1B, one.encode()) for one in ("krbtgt", "CHANCERY.TEST")]
+    principal = sequence(explicit(0, element(0x02, b"\x02")), explicit(1, sequence(*texts)))
+    krbtgt = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.5.2.2"), sequence(explicit(0, texts[1]), explicit(1, principal)))
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(hours=1), now + timedelta(hours=1))
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    made = made.add_extension(x509.SubjectAlternativeName([krbtgt]), critical=False)
+    made = made.add_extension(x509.ExtendedKeyUsage([x509.ObjectIdentifier("1.3.6.1.5.2.3.5")]), critical=False)
+    pem = made.sign(key, SHA256()).public_bytes(Encoding.PEM)
+    for file in ("root.pem", "issuing.pem", "kdc.pem"):
+        (folder / file).write_bytes(pem)
+    (folder / "kdc.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+@pytest.mark.parametrize("flags", [raw.RequirementFlag.mutual_authentication, raw.RequirementFlag.anonymity])
+async def test_s084_an_anonymous_ticket_is_refused(kdc, door_of, tmp_path, monkeypatch, flags):
+    own = Kdc(tmp_path)
+    certified(tmp_path)
+    with own.running(), monkeypatch.context() as patch:
+        for name in OURS:
+            patch.setenv(name, own.environ[name])
+        own.admin("addprinc -randkey WELLKNOWN/ANONYMOUS\n")
+        asked = own.run("kinit", "-n")
+        assert asked.returncode == 0, asked.stderr
+        door = await door_of(tmp_path / "http.keytab")
+        nobody = gssapi.Credentials(usage="initiate", store={"ccache": f"FILE:{tmp_path / 'cc'}"})
+        target = gssapi.Name("HTTP@localhost", gssapi.NameType.hostbased_service)
+
+        with structlog.testing.capture_logs() as lines:
+            context = gssapi.SecurityContext(name=target, creds=nobody, mech=SPNEGO, flags=flags, usage="initiate")
+            answer = await door.ask(header(context.step()))
+
+    assert answer.status == 403
+    assert [line["reason"] for line in lines if "reason" in line] == ["the ticket is anonymous"]
 
 
 @pytest.mark.parametrize("size", [9_000, 40_000])

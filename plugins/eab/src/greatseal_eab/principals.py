@@ -82,9 +82,11 @@ class EabOfPrincipals:
 
 def _checked(principal: str) -> str:
     try:
-        parse(principal)
+        found = parse(principal)
     except ValueError as error:
         raise Forbidden("no principal was proven", cause=f"the principal {error}; expected name@REALM") from None
+    if found.is_anonymous:
+        raise Forbidden("no principal was proven", cause=f"{principal} is nobody: the ticket that the proxy took is anonymous")
     return principal
 
 

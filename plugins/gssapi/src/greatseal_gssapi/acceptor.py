@@ -100,8 +100,9 @@ class Acceptor:
         if held is None or isinstance(held, Unusable):
             raise Unavailable("Kerberos tickets cannot be accepted now", cause=held.reason if held else "")
         leg = accept(held, token, binding, context)
-        if leg.principal is not None:
-            parse(leg.principal)  # ValueError for a name that no text of ours can say
+        # The flag of the exchange tells it only where the client asked to be anonymous; by PKINIT (RFC 8062) its ticket is.
+        if leg.principal is not None and parse(leg.principal).is_anonymous:  # ValueError for a name that no text of ours can say
+            raise ValueError("the ticket is anonymous")
         return leg
 
     def _outcome(self, call: Call, leg: Leg) -> Accepted | Continue:
