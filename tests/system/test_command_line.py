@@ -368,8 +368,8 @@ issue_as = "mtc"
 validity_days = 36500
 """
 FOUND = [
-    "[plugins] sets: 'cas' is not an installed bundle; did you mean 'ca'?",
-    "[plugins] enabled: 'htp-01' is not installed; did you mean 'http-01'?",
+    "[plugins] sets: 'cas' is not an installed bundle; did you mean 'ca'? If not, install greatseal-bundle-cas",
+    "[plugins] enabled: 'htp-01' is not installed; did you mean 'http-01'? If not, install greatseal-htp-01",
     "[plugins] enabled: 'pkcs11' is planned, not built yet",
     "[server] lisen: unknown key; did you mean 'listen'?",
     "[server] tls: planned, not built yet; leave it out",

@@ -129,7 +129,10 @@ async def test_idp_213_a_service_gets_a_session_of_its_own(counter):
 
 
 async def test_a_person_whom_the_directory_does_not_know_gets_no_session(counter):
-    assert (await counter.come("nobody@LOCALHOST")).status == 403
+    answer = await counter.come("nobody@LOCALHOST")
+
+    assert answer.status == 403
+    assert "does not know this account" in answer.text
 
 
 async def test_the_state_of_the_account_counts(counter):

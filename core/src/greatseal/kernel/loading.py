@@ -134,4 +134,5 @@ def _owner(point: EntryPoint) -> str:
 
 def _nearest(name: str, known: list[str], distribution: str) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; install {distribution}, or take the name out"
+    # A feature that is right but not installed may have a name close to that of one that is (gssapi, fapi).
+    return f"; did you mean {close[0]!r}? If not, install {distribution}" if close else f"; install {distribution}, or take the name out"

@@ -45,7 +45,7 @@ class DirectoriesImpl:
             require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
         elif subject.rpartition("@")[2].upper() in self._of_realm and not is_service(subject):
-            raise AccountRefused("this account does not exist any more")
+            raise AccountRefused("this service does not know this account, or not any more")
         return user
 
     async def group(self, name: str) -> Group | None:
