@@ -134,3 +134,17 @@ def test_s090_without_a_ticket_it_says_so(place: Place) -> None:
 
     assert done.returncode == 1
     assert "no bind by a ticket" in done.stderr
+
+
+def test_s090_a_directory_that_the_service_would_refuse_gets_no_password(tmp_path: Path) -> None:
+    """No word is said in clear to another machine, and a file that is missing is named."""
+    config = tomlkit.parse(SHIPPED.read_text()).unwrap()
+    config["ipa"] |= {"ldap_uri": "ldap://ldap.invalid", "start_tls": False, "ca_cert_file": f"{tmp_path}/ca.crt"}
+    (tmp_path / "freeipa.toml").write_text(tomlkit.dumps(config))
+    command = [str(Path(sys.executable).with_name("greatseal")), "ipa", "setup", "-c", f"{tmp_path}/freeipa.toml", "--admin-dn", MANAGER]
+
+    done = subprocess.run(command, input=MANAGER_PASSWORD, check=False, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "[ipa] start_tls = false: ldap://ldap.invalid is not of this machine" in done.stderr
+    assert f"[ipa] ca_cert_file: {tmp_path}/ca.crt is not there" in done.stderr

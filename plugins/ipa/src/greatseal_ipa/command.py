@@ -35,10 +35,13 @@ def ipa() -> None:
 @click.option("--client-id", metavar="ID", help="The client here that FreeIPA is to use: a public one with the device flow.")
 async def setup(_: "Plugin", host: Host, applied: bool, admin_dn: str | None, client_id: str | None) -> None:
     """Look whether FreeIPA has what the service needs, and say the command for each thing that is missing."""
-    from greatseal_ipa.assembly import Assembly
+    from greatseal_ipa.assembly import Assembly, problems
     from greatseal_ipa.library import Refused, Unusable
     from greatseal_ipa.setup import Setup
 
+    # First: no password of an administrator goes to a server that the service itself would refuse.
+    if wrong := problems(host):
+        raise StartProblem(*wrong)
     made = Assembly(host)
     if made.settings.schema != "freeipa":
         raise StartProblem(f'this is for a FreeIPA server, and [ipa] schema is "{made.settings.schema}"')
