@@ -31,12 +31,12 @@ class Place(msgspec.Struct, frozen=True):
     directory: Ds389
     folder: Path
 
-    def setup(self, *options: str, cache: str = "admin.cc") -> "subprocess.CompletedProcess[str]":
+    def setup(self, *options: str, cache: str = "admin.cc", typed: str = MANAGER_PASSWORD) -> "subprocess.CompletedProcess[str]":
         """The command, as an administrator with a ticket types it."""
         environ = {**os.environ, **self.kdc.environ, "KRB5CCNAME": f"FILE:{self.kdc.folder / cache}"}
         environ["PATH"] = f"{self.folder}:{environ['PATH']}"
         command = [str(Path(sys.executable).with_name("greatseal")), "ipa", "setup", "-c", str(self.folder / "freeipa.toml"), *options]
-        return subprocess.run(command, env=environ, input=MANAGER_PASSWORD, check=False, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, env=environ, input=typed, check=False, capture_output=True, text=True, timeout=60)
 
     def dump(self) -> str:
         """Every entry and every right."""
@@ -127,6 +127,13 @@ def test_an_entry_can_look_instead_of_a_ticket(place: Place) -> None:
 
     looked = place.setup("--admin-dn", MANAGER)
     assert f"the host {HOST}" in looked.stdout
+
+
+def test_s089_an_empty_password_is_nobodys(place: Place) -> None:
+    done = place.setup("--admin-dn", MANAGER, typed="\n")
+
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "the password is empty" in done.stderr
 
 
 def test_s090_without_a_ticket_it_says_so(place: Place) -> None:

@@ -147,6 +147,24 @@ async def test_a_credential_is_renewed_before_its_end_and_with_another_keytab(kd
     assert served(kdc, own.credentials()) == "HTTP/web1.chancery.test@CHANCERY.TEST"
 
 
+async def test_a_ticket_of_the_service_is_good_to_its_end_though_no_kdc_renews_it(kdc, door_of, tmp_path, monkeypatch):
+    clock, away = FakeClock(), Kdc(tmp_path)
+    own = (await door_of(kdc.folder / "http.keytab", clock=clock)).host.service(TICKETS)
+    first = own.credentials()
+    with monkeypatch.context() as patch:
+        patch.setenv("KRB5_CONFIG", away.environ["KRB5_CONFIG"])
+        clock.advance(first.lifetime - tickets.RENEWED + 5)
+        assert own.credentials() is first
+        clock.advance(tickets.RENEWED)
+        for _ in range(2):
+            with pytest.raises(Unavailable) as refused:
+                own.credentials()
+            assert "CHANCERY.TEST" in refused.value.cause
+
+    clock.advance(tickets.AGAIN)
+    assert own.credentials() is not first
+
+
 async def test_keys_that_the_kdc_changed_are_named_as_the_reason(kdc, door_of, tmp_path):
     old, new = tmp_path / "old.keytab", tmp_path / "new.keytab"
     kdc.admin(

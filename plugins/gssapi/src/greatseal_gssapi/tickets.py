@@ -25,6 +25,8 @@ from greatseal_gssapi.settings import GssapiSettings
 POOL = "gssapi-kdc"
 RENEWED = 300
 """Seconds before its end at which a ticket of the service is replaced."""
+AGAIN = 5.0
+"""Seconds after which a KDC that gave no ticket is asked again: meanwhile nobody waits for it."""
 LONGEST_PASSWORD = 1024
 PATIENCE = 10.0
 """Seconds for the KDC to say something of a password: libkrb5 itself waits half a minute for one that is silent."""
@@ -64,16 +66,18 @@ class KerberosTickets:
         self._acceptor = acceptor
         self._lock = threading.Lock()
         self._held: gssapi.Credentials | None = None
-        self._until = 0.0
+        self._until = self._end = 0.0
+        self._failed: tuple[float, Unavailable] | None = None
         self._version: Version | str | None = None
         self._caches = 0
 
     def credentials(self) -> gssapi.Credentials:
         with self._lock:
             version = None if self._settings.keytab_file is None else version_of(self._settings.keytab_file)
-            if self._held is None or version != self._version or self._host.clock.monotonic() >= self._until:
-                self._acquire()
-                self._version = version
+            if version != self._version:
+                self._held, self._failed, self._version = None, None, version
+            if self._held is None or self._host.clock.monotonic() >= self._until:
+                self._renew()
             assert self._held is not None
             return self._held
 
@@ -111,6 +115,17 @@ class KerberosTickets:
             raise Unavailable(OWN_DOWN, cause=f"the keytab {file} has no keys of {self._settings.service_name}")
         return next((one for one in ours if one.startswith(f"{service}/{host}@")), ours[0])
 
+    def _renew(self) -> None:
+        """Raises Unavailable only without a ticket that is still good."""
+        if self._failed is None or self._host.clock.monotonic() - self._failed[0] >= AGAIN:
+            try:
+                self._acquire()
+                self._failed = None
+            except Unavailable as problem:
+                self._failed = self._host.clock.monotonic(), problem
+        if self._failed is not None and (self._held is None or self._host.clock.monotonic() >= self._end):
+            raise Unavailable(OWN_DOWN, cause=self._failed[1].cause)
+
     def _acquire(self) -> None:
         if self._acceptor is None:
             raise Unavailable(OWN_DOWN, cause="[gssapi] is not configured")
@@ -127,10 +142,10 @@ class KerberosTickets:
             held = gssapi.Credentials(usage="initiate", name=name, mechs=[KERBEROS], store=store)
             lifetime = held.lifetime
         except GSSError as error:
-            self._held = None
             raise Unavailable(OWN_DOWN, cause=told(error)) from None
         self._held = held
-        self._until = self._host.clock.monotonic() + max(lifetime - RENEWED, lifetime / 2)
+        now = self._host.clock.monotonic()
+        self._until, self._end = now + max(lifetime - RENEWED, lifetime / 2), now + lifetime
 
     def _checked(self, principal: str, password: bytes) -> PasswordVerdict:
         try:

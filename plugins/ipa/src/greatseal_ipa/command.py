@@ -87,6 +87,8 @@ def _by_ticket() -> "Callable[[Link], Outcome]":
 
 def _by_password(dn: str) -> "Callable[[Link], Outcome]":
     password: str = click.prompt(f"Password of {dn}", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise StartProblem("the password is empty, and that is nobody's")
     return lambda link: link.bind(dn, password)
 
 
