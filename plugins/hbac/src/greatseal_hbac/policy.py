@@ -144,7 +144,8 @@ class Hbac(GrantCheck):
         if not rules.uses_groups:
             return frozenset()
         user = await self._directories.user(subject)
-        return frozenset() if user is None else frozenset(user.groups)
+        # A directory finds alice for Alice, and to Kerberos these are two: nobody has the groups of another.
+        return frozenset() if user is None or user.subject != subject else frozenset(user.groups)
 
     @property
     def _directories(self) -> Directories:
