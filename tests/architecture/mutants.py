@@ -65,6 +65,7 @@ SCOPE = (
     "plugins/fapi/src/**/*.py",
     "plugins/hbac/src/greatseal_hbac/[!c]*.py",
     "plugins/pam/src/**/*.py",
+    "plugins/ipa/src/**/*.py",
     "plugins/email-reply-00/src/**/*.py",
     "plugins/idp/src/greatseal_idp/authorize/**/*.py",
     "plugins/idp/src/greatseal_idp/extensions.py",

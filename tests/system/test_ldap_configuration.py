@@ -32,6 +32,10 @@ async def test_what_cannot_work_is_refused_before_the_start_with_the_key(start_s
     assert said in "\n".join(problem.value.messages)
 
 
+async def test_tls_from_the_first_octet_needs_no_starttls(start_service):
+    assert await start_service("idp", "ipa", ipa={"ldap_uri": "ldaps://ipa.example.com", "start_tls": False, **BOUND})
+
+
 async def test_servers_of_dns_need_the_resolver_alone(start_service):
     assert await start_service("idp", "resolver", "ipa", ipa=BOUND)
 
@@ -72,4 +76,5 @@ async def test_doctor_says_what_is_wrong(start_service, slapd, more, said):
 
     assert not found.ok
     assert said in found.cause
+    assert "; " not in found.cause  # each is told once, and what follows from it is not
     assert "localhost" not in found.detail

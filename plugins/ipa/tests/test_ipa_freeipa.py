@@ -33,6 +33,11 @@ def test_idp_097_an_id_is_a_slug_and_no_two_are_the_same():
     assert [one.id for one in again] == [one.id for one in found]
 
 
+def test_an_entry_without_its_name_is_no_group():
+    assert SCHEMA.read_group(Entry("cn=ops")) is None
+    assert SCHEMA.read_group(entry("cn=ops", cn="ops", gidNumber="-1")).gid_number is None
+
+
 def test_a_provider_without_name_or_client_id_is_none():
     assert SCHEMA.read_providers([entry(cn="x"), entry(ipaIdpClientId="x")]) == ()
 

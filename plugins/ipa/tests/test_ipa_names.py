@@ -70,6 +70,21 @@ def test_dns_are_compared_without_case_spaces_and_escapes(dn):
 def test_an_rdn_of_two_values_has_no_order():
     assert parse("cn=a+uid=b,dc=x") == parse("uid=B+cn=A,dc=x")
     assert first_value("cn=a+uid=b,dc=x", "uid") is None
+    assert child_of(f"cn=a+uid=b,{BASE}", BASE) is None
+
+
+def test_a_first_value_is_of_its_type():
+    assert first_value("uid=a,dc=x", "uid") == "a"
+    assert first_value("uid=a,dc=x", "cn") is None
+
+
+def test_the_root_has_no_name_and_all_are_under_it():
+    assert parse("") == parse("  ") == ()
+    assert is_under("", "")
+    assert is_under(BASE, "")
+    assert not is_under("", BASE)
+    assert not is_under("dc=com", BASE)
+    assert child_of("", "") is None
 
 
 @pytest.mark.parametrize("dn", ["cn=a,cn=x,cn=groups,cn=accounts,dc=example,dc=com", BASE, "cn=a,dc=com", "", "no dn"])
@@ -110,10 +125,14 @@ class People:
     def __init__(self, *names, limit=2_000):
         self.names = names
         self.limit = limit
-        self.questions = 0
+        self.queries = []
+
+    @property
+    def questions(self):
+        return len(self.queries)
 
     async def ask(self, query):
-        self.questions += 1
+        self.queries.append(query)
         kind, _, rest = query.filter.lower().partition(":")
         found = [name for name in self.names if (name.lower() == rest if kind == "is" else name.lower().startswith(rest))]
         limit = min(query.limit, self.limit)
@@ -156,6 +175,15 @@ async def test_a_server_with_a_small_limit_is_asked_more_often():
     names = sorted(f"user{number:03}" for number in range(300))
 
     assert await listed(People(*names, limit=50), "", 100) == names[:100]
+
+
+async def test_who_has_enough_asks_no_more():
+    names = sorted(f"{letter}{number:03}" for letter in "abc" for number in range(1_000))
+    people = People(*names)
+
+    assert await listed(people, "", 10) == names[:10]
+    asked = [query.filter for query in people.queries]
+    assert not any(filter.startswith(("begins:b", "begins:c")) for filter in asked)
 
 
 async def test_a_list_that_never_ends_is_given_up(monkeypatch):

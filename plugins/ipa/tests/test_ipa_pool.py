@@ -197,6 +197,18 @@ async def test_a_service_that_may_not_bind_asks_nothing(pool, library, code, dow
     assert all(link.closed for link in library.links)
 
 
+async def test_a_service_that_cannot_say_who_it_is_leaves_no_connection(pool, library):
+    def nobody(link):
+        raise Down("no ticket")
+
+    pool._bind = nobody
+    with pytest.raises(DirectoryUnavailable) as problem:
+        await host(pool)
+
+    assert problem.value.cause == "no ticket; no ticket"
+    assert [link.closed for link in library.links] == [True, True]
+
+
 async def test_users_bind_on_connections_of_their_own(pool, library):
     await host(pool)
     library.outcomes["alice"] = Outcome(49)

@@ -104,6 +104,30 @@ async def test_dns_that_fails_leaves_what_was_found(monkeypatch):
     assert [server.host for server in servers.all] == ["a.example.com"]
 
 
+async def test_servers_of_the_configuration_are_not_looked_for():
+    dns = Dns((0, 0, 389, "a.example.com"))
+    servers = Servers([Server("ldap", "b.example.com", 389)], "EXAMPLE.COM", dns, structlog.get_logger())
+    await servers.find()
+
+    assert [server.host for server in servers.all] == ["b.example.com"]
+    assert dns.asked == 0
+
+
+async def test_where_no_server_is_known_it_says_so():
+    servers = found(None)
+    await servers.find()
+
+    assert servers.all == ()
+    assert servers.why() == "no server is known"
+
+
+async def test_no_more_servers_of_dns_are_asked_than_stated():
+    servers = found(Dns(*((0, 0, 389, f"a{number}.example.com") for number in range(module.MOST + 1))))
+    await servers.find()
+
+    assert len(servers.all) == module.MOST
+
+
 async def test_dns_without_servers_is_an_outage():
     pool = Pool(Ldap3(), found(Dns()), Terms(), bind=lambda _: Outcome(0), blocking=SimpleNamespace(run=None), size=1)
     with pytest.raises(DirectoryUnavailable) as problem:

@@ -48,7 +48,7 @@ class Assembly:
 
 def is_configured(host: Host) -> bool:
     """Whether `[ipa]` has a key of the directory: the switch of Kerberos alone names none."""
-    return host.section_present("ipa") and host.settings(IpaSettings) != IpaSettings()
+    return host.settings(IpaSettings) != IpaSettings()
 
 
 class Binding:

@@ -194,7 +194,10 @@ class Ldap3Link:
         self._line.begin(self._terms.seconds)
         try:
             yield
-        except (LDAPException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (Down, Refused, Unusable):
+            self._line.close()
+            raise
+        except Exception as error:
             self._line.close()
             # ldap3 keeps the text of what the line raised, and not the exception. The others come of octets that are no LDAP.
             if isinstance(broken := self._line.failure, Oversized):
@@ -202,9 +205,6 @@ class Ldap3Link:
             if broken is None and not isinstance(error, LDAPSessionTerminatedByServerError | LDAPSocketOpenError):
                 raise Unusable(f"{self._server}: no LDAP: {_reason(error)}") from error
             raise Down(f"{self._server}: {_reason(broken or error)}", silent=isinstance(broken, TimeoutError)) from error
-        except (Down, Refused, Unusable):
-            self._line.close()
-            raise
 
 
 class _Line:

@@ -51,7 +51,7 @@ def is_under(dn: str, base: str) -> bool:
         inner, outer = parse(dn), parse(base)
     except ValueError:
         return False
-    return len(inner) >= len(outer) and inner[len(inner) - len(outer) :] == outer
+    return inner[len(inner) - len(outer) :] == outer
 
 
 def child_of(dn: str, base: str) -> str | None:

@@ -70,6 +70,7 @@ class IpaPassword(Authenticator[Password]):
             outcome = await self._reader.pool.as_user(person.dn, password.value, _itself)
             if outcome.ok or self._proves_expired(outcome):
                 return _expired(person)
+            require_right(outcome)
         raise Denied(f"the KDC says of the password of {person.principal}: {verdict.value}")
 
     def _proves_expired(self, outcome: Outcome) -> bool:
@@ -141,16 +142,13 @@ class IpaChanger(PasswordChanger):
         schema = self._reader.schema
         attribute = schema.password_attribute or ""
         bound = await self._reader.pool.as_user(person.dn, old.value, _itself)
-        if not self._proves(bound):
+        if schema.refused_as(bound.code, bound.message, bound.policy) != "expired":
             require_right(bound)
         changes = [
             Change("delete", attribute, [schema.password_value(old.value)]),
             Change("add", attribute, [schema.password_value(new.value)]),
         ]
         return await self._reader.pool.as_itself(lambda link: link.modify(person.dn, changes))
-
-    def _proves(self, bound: Outcome) -> bool:
-        return not bound.ok and self._reader.schema.refused_as(bound.code, bound.message, bound.policy) == "expired"
 
 
 def require_sendable(password: Secret) -> None:
