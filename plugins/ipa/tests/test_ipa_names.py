@@ -8,7 +8,7 @@ from greatseal.api.directory import DirectoryUnavailable
 from greatseal_ipa import listing
 from greatseal_ipa.library import Entry, Found, Query
 from greatseal_ipa.listing import Kind, Listing
-from greatseal_ipa.names import child_of, filter_value, first_value, folded, is_askable, is_under, parse, rdn_value
+from greatseal_ipa.names import child_of, filter_value, first_value, folded, is_askable, is_under, is_username, parse, rdn_value, same
 
 BASE = "cn=groups,cn=accounts,dc=example,dc=com"
 PLAIN = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\\")
@@ -200,3 +200,14 @@ async def test_a_name_is_no_more_than_its_prefix_says():
             return Found([Entry("x", {"uid": (b"mallory",)}), Entry("y", {"uid": (b"alice",)}), Entry("z")])
 
     assert await listed(Lying(), "al", 10) == ["alice"]
+
+
+def test_names_of_people_are_no_names_of_services():
+    assert all(map(is_username, ("alice", "a b", "ünï")))
+    assert not any(map(is_username, ("host/web1", "alice@R", "a\\b", "", " a", "a\0")))
+
+
+def test_names_that_differ_by_case_or_width_alone_are_the_same():
+    assert same("al\uff49ce", "ALICE")
+    assert not same("alice", "alicia")
+    assert not same("stra\u00dfe", "strasse")

@@ -82,19 +82,26 @@ async def test_a_name_with_another_realm_is_nobodys_here():
     assert len(asks(pool)) == 1
 
 
-async def test_names_are_kept_without_case_and_no_longer_than_stated():
+async def test_a_name_is_kept_as_it_was_asked_for_and_no_longer_than_stated():
     clock = FakeClock()
     reader, pool = made(ann, clock=clock)
 
-    for name in ("ann", "ANN", "Ann"):
+    for name in ("ann", "ANN", "ann", "ANN"):
         assert await reader.person(name)
-    assert len(asks(pool)) == 1
+    assert len(asks(pool)) == 2
     clock.advance(5)
     assert await reader.person("ann")
-    reader.forget("ANN")
+    reader.forget("ann")
     assert await reader.person("ann")
     assert await reader.person("ann", fresh=True)
-    assert len(asks(pool)) == 4
+    assert len(asks(pool)) == 5
+
+
+@pytest.mark.parametrize("username", ["host/web1", "ann@EXAMPLE.COM", "a\\nn", "ann\n"])
+async def test_s086_an_entry_of_a_name_that_no_person_may_have_is_nobody(username):
+    reader, _ = made(lambda query: [] if "cn=etc" in query.base else [entry(f"uid=x,{USERS}", uid=username)])
+
+    assert await reader.person("ann") is None
 
 
 async def test_nobody_is_kept_too_and_no_longer():
