@@ -246,3 +246,10 @@ async def test_a_category_is_all_and_nothing_else():
     book = await IpaRules(Answers(lambda query: rules if "ipaHBACRule" in query.filter else []), BASE).read()
 
     assert [(rule.any_user, rule.any_host, rule.any_service) for rule in book.rules] == [(True, True, False), (False, False, False)]
+
+
+async def test_half_of_an_answer_is_none():
+    reader, _ = made(lambda query: Found([entry(f"fqdn=web1,{BASE}", fqdn="web1")], "managedBy" not in query.filter))
+
+    with pytest.raises(DirectoryUnavailable):
+        await reader.managed_by("host/web1@EXAMPLE.COM")
