@@ -28,9 +28,9 @@ schema = "{schema}"
 
 @pytest.fixture
 def setup(slapd, tmp_path):
-    def run(password=MANAGER_PASSWORD, schema="freeipa"):
+    def run(password=MANAGER_PASSWORD, schema="freeipa", uri=slapd.uri):
         path = tmp_path / "greatseal.toml"
-        names = {"realm": REALM, "folder": tmp_path, "uri": slapd.uri, "base": SUFFIX, "dn": SERVICE, "password": SERVICE_PASSWORD}
+        names = {"realm": REALM, "folder": tmp_path, "uri": uri, "base": SUFFIX, "dn": SERVICE, "password": SERVICE_PASSWORD}
         path.write_text(CONFIG.format(schema=schema, **names))
         path.chmod(0o600)
         return CliRunner().invoke(ipa, ["setup", "-c", str(path), "--admin-dn", MANAGER], input=f"{password}\n")
@@ -50,6 +50,20 @@ def test_who_is_not_taken_sees_nothing(setup):
 
     assert done.exit_code == 2
     assert (done.stdout, "the directory does not take who you are" in done.stderr) == ("", True)
+
+
+def test_s089_an_empty_password_is_nobodys(setup):
+    done = setup(password="")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "the password is empty" in done.stderr
+
+
+def test_s090_a_directory_in_clear_elsewhere_gets_no_password(setup):
+    done = setup(uri="ldap://ipa.example.com")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "not of this machine" in done.stderr
 
 
 def test_another_kind_of_directory_is_refused(setup):

@@ -99,7 +99,9 @@ async def test_a_name_is_kept_as_it_was_asked_for_and_no_longer_than_stated():
 
 @pytest.mark.parametrize("username", ["host/web1", "ann@EXAMPLE.COM", "a\\nn", "ann\n"])
 async def test_s086_an_entry_of_a_name_that_no_person_may_have_is_nobody(username):
-    reader, _ = made(lambda query: [] if "cn=etc" in query.base else [entry(f"uid=x,{USERS}", uid=username)])
+    reader, _ = made(
+        lambda query: [] if "cn=etc" in query.base else [entry(f"uid=x,{USERS}", uid=username, krbPrincipalName="ann@EXAMPLE.COM")]
+    )
 
     assert await reader.person("ann") is None
 
@@ -138,7 +140,7 @@ async def test_an_own_name_comes_before_an_alias_and_two_aliases_are_nobodys():
 
 
 async def test_an_entry_without_its_name_is_nobody():
-    reader, _ = made(lambda _: [entry(f"uid=ann,{USERS}")])
+    reader, _ = made(lambda query: [] if "cn=etc" in query.base else [entry(f"uid=ann,{USERS}", krbPrincipalName="ann@EXAMPLE.COM")])
 
     assert await reader.person("ann") is None
 
