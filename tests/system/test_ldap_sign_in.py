@@ -6,13 +6,15 @@ import pytest
 from rig.directory import Parts
 from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD, SUFFIX
 
+from greatseal.api.clients import Client, Registration
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import Authenticated, Denied, NotMine, Password, PasswordExpired
 from greatseal.api.kerberos import PasswordVerdict
 from greatseal.testing import FakeClock
-from greatseal.testing.desk import Desk, forgetful
+from greatseal.testing.desk import CALLBACK, Desk, forgetful
 from greatseal.testing.logins import AuthenticatorContract, PasswordChangerContract, context_of
 from greatseal.testing.negotiate import FakeTickets
+from greatseal_idp.token.codes import CodeOrder
 from greatseal_ipa.password import IpaChanger, IpaPassword
 
 EXPIRED = PasswordExpired(username="carol", realm=REALM, changer="ipa")
@@ -201,6 +203,43 @@ async def test_an_account_is_refused_within_the_stated_age(start_service, sectio
         assert profile.status == 403
         assert again.outcome == (403, "access_denied")
         assert (await desk.login("erin", "erinpw")).status == 200  # unlocked: what speaks against a person is read again at once
+
+
+async def test_a_refresh_token_is_refused_within_the_stated_age_and_good_again_afterwards(start_service, sections, slapd):
+    clock = FakeClock()
+    service = await start_service("idp", "ipa", clock=clock, **sections)
+    provider = service.kernel.hooks.instances["idp"].assembly(service.host("idp"))
+    asked = Client(
+        client_id="", token_endpoint_auth_method="client_secret_post", redirect_uris=(CALLBACK,), scopes=("openid", "offline_access"),
+        grant_types=("authorization_code", "refresh_token"),
+    )  # fmt: skip
+    made = await provider.clients.register(Registration(client=asked, open=True), by="test")
+    proof = {"client_id": made.client.client_id, "client_secret": made.client_secret.value}
+    order = CodeOrder(
+        client_id=made.client.client_id, redirect_uri=CALLBACK, subject=f"erin@{REALM}", scopes=asked.scopes, auth_time=clock.now(),
+        amr=("pwd",),
+    )  # fmt: skip
+    code = await service.host("idp").db.write(provider.codes.issue, order)
+
+    async with forgetful() as http:
+        desk = Desk(service, http)
+
+        async def token(**form):
+            return await desk.post("/token", data={**proof, **form})
+
+        first = await token(grant_type="authorization_code", code=code, redirect_uri=CALLBACK)
+        assert first.status == 200, first.text
+        slapd.replace("erin", "nsAccountLock", "TRUE")
+        try:
+            clock.advance(5)
+            refused = await token(grant_type="refresh_token", refresh_token=first.json["refresh_token"])
+        finally:
+            slapd.replace("erin", "nsAccountLock")
+        clock.advance(5)
+        again = await token(grant_type="refresh_token", refresh_token=first.json["refresh_token"])
+
+    assert refused.outcome == (400, "invalid_grant")
+    assert again.status == 200
 
 
 async def test_no_server_is_503_and_whoever_answers_again_is_asked(start_service, sections, make_slapd):

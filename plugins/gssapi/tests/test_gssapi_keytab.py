@@ -145,6 +145,16 @@ async def test_a_token_that_is_bound_to_another_certificate_is_refused(kdc, door
     assert (await door.ask(alice.negotiate(), ssl=context)).status == 200
 
 
+async def test_s085_behind_a_trusted_proxy_the_certificate_that_the_client_saw_is_not_ours(kdc, door_of, alice, certificate):
+    folder, context, _ = certificate
+    files = {"tls_cert_file": str(folder / "cert.pem"), "tls_key_file": str(folder / "key.pem")}
+    door = await door_of(kdc.folder / "http.keytab", server={**files, "trusted_proxies": ["127.0.0.1/32"]})
+    door.url = door.url.replace("http:", "https:")
+    token = alice.negotiate(binding=b"tls-server-end-point:" + bytes(32))
+
+    assert (await door.ask(token, more=[("X-Forwarded-For", "192.0.2.7")], ssl=context)).status == 200
+
+
 async def test_without_tls_a_binding_says_nothing(door, alice):
     assert (await door.ask(alice.negotiate(binding=b"tls-server-end-point:" + bytes(32)))).status == 200
 
