@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from rig.slapd import DATA, PATIENCE, REALM, SUFFIX, WHERE
+from rig.slapd import DATA, PATIENCE, REALM, SUFFIX, WHERE, stopped
 
 from greatseal.testing.service import free_port
 
@@ -98,8 +98,10 @@ class Ds389:
             self._process = None
 
     def pause(self) -> None:
-        """It takes connections and says nothing."""
+        """It takes connections and says nothing, when this returns."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        stopped(self._process.pid)
 
     def resume(self) -> None:
         """It goes on."""

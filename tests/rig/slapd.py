@@ -24,6 +24,15 @@ PATIENCE = 60.0
 WHERE = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
+def stopped(pid: int) -> None:
+    """Wait until SIGSTOP has reached every thread of a process."""
+    deadline = time.monotonic() + PATIENCE
+    tasks = Path(f"/proc/{pid}/task")
+    while not all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 class Slapd:
     """Entries are those of seed.ldif, or of ``seed``; every user's password is ``<uid>pw``, dave has none.
 
@@ -114,8 +123,10 @@ class Slapd:
             self._process = None
 
     def pause(self) -> None:
-        """It takes connections and says nothing."""
+        """It takes connections and says nothing, when this returns."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        stopped(self._process.pid)
 
     def resume(self) -> None:
         """It goes on."""

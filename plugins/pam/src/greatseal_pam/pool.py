@@ -59,6 +59,8 @@ class Helpers:
         self._waiting = 0
         self._idle: list[_Helper] = []
         self._busy: set[_Helper] = set()
+        self._begun: set[_Helper] = set()
+        """All that may live yet, also those that were ended and are not gone."""
         self._asked: set[asyncio.Task[bytes]] = set()
         self._closed = False
 
@@ -85,8 +87,7 @@ class Helpers:
         for helper in (*self._busy, *self._idle):
             helper.kill()
         await asyncio.gather(*self._asked, return_exceptions=True)
-        for helper in self._idle:
-            await helper.gone()
+        await asyncio.gather(*(helper.gone() for helper in self._begun))
 
     def _done(self, task: "asyncio.Task[bytes]") -> None:
         self._asked.discard(task)
@@ -111,8 +112,8 @@ class Helpers:
         if self._closed:
             raise Broken("the service is stopping")
         while self._idle and self._idle[-1].is_gone:  # somebody ended it between two conversations
-            self._idle.pop()
-        helper = self._idle.pop() if self._idle else await _Helper.begin()
+            self._idle.pop().kill()
+        helper = self._idle.pop() if self._idle else await self._begin()
         self._busy.add(helper)
         if self._closed:
             helper.kill()
@@ -132,6 +133,12 @@ class Helpers:
             await helper.gone()
             raise Broken(f"the helper was ended: {helper.ending}")
         return answer
+
+    async def _begin(self) -> "_Helper":
+        self._begun = {helper for helper in self._begun if not helper.has_ended}
+        helper = await _Helper.begin()
+        self._begun.add(helper)
+        return helper
 
 
 class _Helper:
@@ -166,6 +173,10 @@ class _Helper:
         helper._questions, _ = await helper._loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         helper._pipes = [reading, helper._questions]
         return helper
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
 
     @property
     def is_gone(self) -> bool:
