@@ -46,7 +46,7 @@ def negotiate(token):
 
 @pytest.fixture
 async def desk(open_idp, tmp_path):
-    return await open_idp(install(tmp_path / "installed", "greatseal-spnego", SPNEGO))
+    return await open_idp(install(tmp_path / "installed", "greatseal-negotiates", SPNEGO))
 
 
 @pytest.fixture
