@@ -1,5 +1,5 @@
 # `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`; `make peers-all` builds
-# clients in Go and Java too, and fetches a newer SSSD's.
+# clients in Go and Java too, and fetches Keycloak and a newer SSSD's.
 
 PYTHON ?= python3
 UV = .uv/bin/uv
@@ -39,7 +39,7 @@ test: kerberos $(UV)
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
 PARSERS := examples/email-reply-00/tests/test_mail_scripts.py core/tests/jose/test_jwe.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
 	acme_renewal_info acme_revocation ca_admin_certificates ca_csr ca_ocsp caa ciba device_flow dns_01 dns_persist_01 dpop \
-	eab_binding email_reply_00 $(if $(KERBEROS),gssapi_doctor gssapi_keytab) identity_api idp_ctl_keycloak jwt_bearer onion_csr_01 onions rar registration_rules request_objects tls_alpn_01 token_exchange))
+	eab_binding email_reply_00 federation_chains federation_clients federation_policy $(if $(KERBEROS),gssapi_doctor gssapi_keytab) identity_api idp_ctl_keycloak jwt_bearer onion_csr_01 onions rar registration_rules request_objects tls_alpn_01 token_exchange))
 
 test-faults: $(UV)
 	@$(SYNC_ALL)
@@ -55,7 +55,7 @@ peers: $(NODE_PEERS)/node_modules/.package-lock.json
 peers-all: peers
 	@tests/rig/install-debian.sh samba samba-ad-provision samba-dsdb-modules samba-vfs-modules
 	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./...; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
-	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with clients in Java are skipped' >&2; fi
+	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with Keycloak and with clients in Java are skipped' >&2; fi
 	@tests/rig/oidc-child.sh tests/peers/sssd
 
 $(NODE_PEERS)/node_modules/.package-lock.json $(NODE_BENCH)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json $(UV)

@@ -123,6 +123,14 @@ async def test_login_asks_for_name_and_password_and_shows_no_password(ctl):
     assert "right" not in result.output
 
 
+async def test_login_asks_for_a_one_time_code_where_one_is_needed(ctl):
+    good = await ctl.run("login", "carol", "--password-file", "-", given="right\n123456\n")
+    wrong = await ctl.run("login", "carol", "--password-file", "-", given="right\n000000\n")
+
+    assert (good.exit_code, good.stdout) == (0, f"signed in to {ctl.url} as carol@X\n")
+    assert (wrong.exit_code, wrong.stderr.endswith("the code is wrong (unauthenticated); sign in with: greatseal ctl login\n")) == (1, True)
+
+
 async def test_a_wrong_password_is_one_line_and_exit_code_1(ctl):
     file = ctl.folder / "password"
     file.write_text("wrong\n")
@@ -148,7 +156,8 @@ async def test_a_password_file_without_a_password_is_exit_code_2(ctl, content):
 async def test_without_a_session_every_command_names_the_cure(ctl):
     for command in (["places"], ["things", "list"], ["whoami"], ["logout"]):
         result = await ctl.run(*command)
-        assert (result.exit_code, result.stderr) == (1, f"greatseal: not signed in to {ctl.url}; sign in with: greatseal ctl login\n")
+        cure = f"sign in with: greatseal ctl --server {ctl.url} login"
+        assert (result.exit_code, result.stderr) == (1, f"greatseal: not signed in to {ctl.url}; {cure}\n")
 
 
 async def test_the_cookie_goes_to_the_server_that_gave_it_alone(ctl):

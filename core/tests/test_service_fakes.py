@@ -152,7 +152,7 @@ async def test_the_kdc_says_what_it_was_told():
     ]
     assert said == [PasswordVerdict.RIGHT, PasswordVerdict.WRONG, PasswordVerdict.UNKNOWN]
     assert await tickets.password("frank@EXAMPLE", Secret("any")) is PasswordVerdict.REVOKED
-    assert tickets.credentials() is not None
+    assert tickets.credentials("ldap@localhost") is not None
 
 
 async def test_a_kdc_that_is_down_says_nothing():
@@ -162,7 +162,7 @@ async def test_a_kdc_that_is_down_says_nothing():
     with pytest.raises(Unavailable):
         await tickets.password("alice@EXAMPLE", Secret("right"))
     with pytest.raises(Unavailable):
-        tickets.credentials()
+        tickets.credentials("ldap@localhost")
 
 
 # ---- FAMILIES

@@ -77,6 +77,7 @@ SCOPE = (
     "plugins/idp/src/greatseal_idp/ui/account.py",
     "plugins/jar/src/**/*.py",
     "plugins/onion-csr-01/src/**/*.py",
+    "plugins/notices/src/**/*.py",
     "plugins/otp/src/greatseal_otp/[!c]*.py",
     "plugins/otp/src/greatseal_otp/codes.py",
     "plugins/passkey/src/greatseal_passkey/[!_p]*.py",
@@ -86,6 +87,7 @@ SCOPE = (
     "plugins/spnego/src/**/*.py",
     "plugins/tls-alpn-01/src/**/*.py",
     "core/src/greatseal/api/trust.py",
+    "core/src/greatseal/attempts.py",
     "core/src/greatseal/outbox.py",
     "core/src/greatseal/polling.py",
     "plugins/jwt-bearer/src/**/*.py",
@@ -93,6 +95,7 @@ SCOPE = (
     "plugins/tkauth-01/src/**/*.py",
     "plugins/token-authority/src/**/*.py",
     "plugins/identity-api/src/**/*.py",
+    "plugins/openid-federation/src/**/*.py",
 )
 """Where every deciding line has an entry."""
 

@@ -25,14 +25,17 @@ from greatseal.api.identity import (
     Authenticated,
     Authenticator,
     Denied,
+    LoggedIn,
     LoginContext,
     LoginOption,
     Password,
     PasswordAndCode,
+    Upstream,
 )
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.store import Refuse
+from greatseal.api.upstreams import NamedUpstream
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.clients import ClientResolverContract
 from greatseal.testing.directories import FakeDirectories
@@ -105,32 +108,40 @@ async def test_jar() -> None:
     assert await extensions.SignedAnswers(sign).answer(answer) == {"response": '{"code":"x","aud":"c1"}'}
 
 
-class TestUpstreams(LoginOptionsContract):
+class TestSaml(LoginOptionsContract):
     hinted = "ann"
 
     def login_options(self) -> Any:
         ann = User(username="ann", realm="EXAMPLE", source="ipa", upstream="other")
         option = LoginOption(id="other", display_name="Other place", url="/auth/external/other")
-        return endpoints.Upstreams(host({DIRECTORIES: FakeDirectories(ann)}), [option])
+        return endpoints.Saml(host({DIRECTORIES: FakeDirectories(ann)}), [option])
 
 
-async def test_federation() -> None:
+async def test_a_sign_out_elsewhere() -> None:
     login = FakeLogin()
+    authenticated = Authenticated(username="ann", realm="EXAMPLE", amr=(), upstream=Upstream(id="cas", subject="x"))
+    completed = await login.complete(FakeCall(), authenticated, None)
 
-    reply = await logins.upstream_callback(login, FakeCall(), "other", {"sub": "x", "sid": "s"}, "ann@EXAMPLE", "/app")
-    assert dict(reply.headers)["Location"] == "/app"
-    (session,) = login.sessions.values()
-    assert session.upstream is not None
-    assert (session.subject, session.upstream.subject) == ("ann@EXAMPLE", "x")
-    await logins.upstream_logout(login, [session.id])
-    assert not login.sessions
+    assert isinstance(completed, LoggedIn)
+    assert await endpoints.Cas().leads_to(completed.session, "https://app.example/") == (
+        "https://cas.example/logout?service=https%3A%2F%2Fapp.example%2F"
+    )
 
 
-class TestFederation(ClientResolverContract):
+async def test_a_registry_of_providers() -> None:
+    ann = User(username="ann", realm="EXAMPLE", source="registry")
+    registry = endpoints.Registry([NamedUpstream(id="state", display_name="State", client_id="x")], {("state", "7"): ann})
+
+    (found,) = registry.upstreams()
+    assert await registry.person(found.id, "7") is ann
+    assert await registry.person(found.id, "8") is None
+
+
+class TestPublished(ClientResolverContract):
     client_id = "https://rp.example/entity"
 
     def resolver(self) -> Any:
-        return identities.Federation()
+        return identities.Published()
 
 
 class TestIpaPasskeys(PasskeyStoreContract):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
 
-PUBLIC = {"api", "command", "der", "host", "faults", "net", "jose", "outbox", "polling", "principals"}
+PUBLIC = {"api", "attempts", "command", "der", "host", "faults", "net", "jose", "outbox", "polling", "principals"}
 PUBLIC_MODULES = ("ctl.base", "db.tables", "http.cookies", "http.csrf")
 """What a plugin may import of greatseal, with ``greatseal`` itself; it follows the version."""
 

@@ -9,15 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = (
-    "ciba", "client-auth-jwt", "client-auth-kerberos", "client-auth-mtls", "device-flow", "dpop", "fapi", "idp", "jar", "jwt-bearer", "rar",
-    "registration", "resource-indicators", "token-exchange",
+    "ciba", "client-auth-jwt", "client-auth-kerberos", "client-auth-mtls", "device-flow", "dpop", "fapi", "idp", "jar", "jwt-bearer",
+    "openid-federation", "rar", "registration", "resource-indicators", "token-exchange",
 )  # fmt: skip
 REFUSALS = re.compile(
     r"Invalid\w+|BadRequest|BadProof|NeedsNonce|AccessDenied|Unauthorized\w+|Unapproved\w+|Unsupported\w+|InsufficientScope"
     r"|LoginRequired|ConsentRequired|Unmet\w+"
 )
 RULE = re.compile(
-    r"(RFC \d+|FAPI 2\.0(?: Message Signing)?|FAPI-CIBA|CIBA Core|OpenID Connect [\w-]+(?: Logout)?|OAuth Client ID Metadata Document)"
+    r"(RFC \d+|FAPI 2\.0(?: Message Signing)?|FAPI-CIBA|CIBA Core|OpenID Connect [\w-]+(?: Logout)?|OAuth Client ID Metadata Document"
+    r"|OpenID Federation)"
     r" (?:s\d|Appendix [A-Z]|\{rule\})"
 )
 PEOPLE = {

@@ -2,10 +2,13 @@
 
 import pytest
 from rig.directory import Parts
+from rig.ds389 import MANAGER, MANAGER_PASSWORD
 from rig.slapd import REALM, SUFFIX
 from system import test_ldap_access_rules as rules
 from system import test_ldap_directory as common
+from system import test_ldap_passkeys as passkeys
 from system import test_ldap_sign_in as sign_in
+from system import test_ldap_tokens as tokens
 
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import Denied, Password
@@ -16,9 +19,14 @@ from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.library import UNWILLING, Query
 from greatseal_ipa.password import IpaPassword
 
-OF_SLAPD = {"test_an_outage_is_no_answer"}
+OF_SLAPD = {
+    "test_an_outage_is_no_answer",
+    "test_without_the_right_to_read_keys_nobody_is_let_in_on_no_code",
+    "test_a_write_that_the_directory_refuses_is_told_and_nothing_is_noted",
+}
 RULES = ("test_the_rules_of_the_seed_say_what_freeipa_says", "test_a_rule_as_it_is_read")
-globals().update({name: test for name, test in vars(common).items() if name.startswith("test_") and name not in OF_SLAPD})
+SHARED = {**vars(common), **vars(tokens), **vars(passkeys)}
+globals().update({name: test for name, test in SHARED.items() if name.startswith("test_") and name not in OF_SLAPD})
 globals().update({name: vars(rules)[name] for name in RULES})
 
 
@@ -43,6 +51,35 @@ def directory(parts):
 @pytest.fixture
 def source(parts):
     return IpaRules(parts.pool, SUFFIX)
+
+
+def as_manager(link):
+    """Rights are the matter of ``greatseal ipa setup``, and tried there."""
+    return link.bind(MANAGER, MANAGER_PASSWORD)
+
+
+@pytest.fixture
+def place(ds389):
+    made = tokens.Place(ds389, bind=as_manager)
+    yield made
+    made.restore()
+    made.parts.close()
+
+
+@pytest.fixture
+def home(ds389):
+    made = passkeys.Home(ds389, bind=as_manager)
+    yield made
+    made.restore()
+    made.parts.close()
+
+
+class TestTokens(tokens.TestIpaTokens):
+    """The fixture has another server."""
+
+
+class TestPasskeys(passkeys.TestIpaPasskeys):
+    """The fixture has another server."""
 
 
 class TestDirectory(DirectoryContract):

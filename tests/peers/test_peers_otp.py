@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
-from rig.browser import CHROMIUM, Page
+from rig.browser import CHROMIUM, CONTRAST, Browser, Page
 
 from greatseal.api.otp import TokenKey
 from greatseal.clock import SystemClock
@@ -67,7 +67,9 @@ def clock() -> FakeClock:
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Service]:
     add(tmp_path / "users.toml", "ada", PASSWORD, display_name="Ada Example")
-    config = document(tmp_path, ["idp", "users-file", "otp"], users={"file": str(tmp_path / "users.toml")})
+    add(tmp_path / "users.toml", "ben", PASSWORD, groups=("staff",))
+    otp = {"required_groups": ["staff"], "remember_days": 30}
+    config = document(tmp_path, ["idp", "users-file", "otp"], users={"file": str(tmp_path / "users.toml")}, otp=otp)
     async with serve(config, clock=clock) as service:
         yield service
 
@@ -82,8 +84,8 @@ class Person:
         self.oathtool = oathtool
         self.secret = ""
 
-    async def password(self, to: str) -> None:
-        await self.page.fill("#username", "ada")
+    async def password(self, to: str, username: str = "ada") -> None:
+        await self.page.fill("#username", username)
         await self.page.fill("#password", PASSWORD)
         await self.page.click("#sign-in", to=f"{self.url}{to}")
 
@@ -183,6 +185,50 @@ async def test_every_field_has_its_label_and_nothing_is_wider_than_the_window(pe
     await page.goto(f"{person.url}/account/codes")
     assert await page.run(labelled)
     assert await page.run(fits)
+
+
+@browsers
+async def test_who_must_have_a_second_factor_gets_one_at_the_sign_in_and_may_be_remembered(person: Person, browser: Browser) -> None:
+    person.page = page = await browser.page(width=360, height=700)
+    url = person.url
+    labelled = "[...document.querySelectorAll('input:not([type=hidden])')].every(field => field.labels.length === 1)"
+
+    async def looked_at() -> None:
+        assert await page.run(labelled)
+        assert await page.run("document.documentElement.scrollWidth <= 360")
+        assert await page.run(CONTRAST) == []
+
+    await page.goto(f"{url}/ui/auth/login?return_to=/account/codes")
+    await person.password("/login/enrol/codes", "ben")
+    await looked_at()
+    await page.click("#add", to=f"{url}/login/enrol/codes/add")
+    (person.secret,) = parse_qs(urlsplit(await page.run("document.querySelector('#open').href")).query)["secret"]
+    await person.enter(person.code(), "#confirm", "/login/enrol/codes/confirm")
+    await looked_at()
+    await page.click("#done", to=f"{url}/account/codes")
+    await page.goto(f"{url}/logout")
+    await page.click("#sign-out", to=f"{url}/logout")
+    person.clock.step(STEP)
+    await page.goto(f"{url}/ui/auth/login")
+    await person.password("/login", "ben")
+    await looked_at()
+    await page.run("document.querySelector('#remember').click()")
+    await person.enter(person.code(), "#sign-in", "/account")
+    await page.goto(f"{url}/logout")
+    await page.click("#sign-out", to=f"{url}/logout")
+    person.clock.step(STEP)
+
+    await page.goto(f"{url}/ui/auth/login?return_to=/account/codes")
+    await person.password("/account/codes", "ben")
+
+    assert "Chrome on Linux" in await page.text()
+    await page.click("#prove", to=f"{url}/ui/auth/step-up")
+    await looked_at()
+    await person.enter(person.code(), "#prove", "/account/codes")
+    await page.click("#devices button", to=f"{url}/account/codes")
+    assert await page.run("document.querySelector('#devices')") is None
+    assert page.complaints == []
+    await page.close()
 
 
 def spelt_like(shown: str) -> str:

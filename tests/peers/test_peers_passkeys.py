@@ -61,6 +61,15 @@ async def sign_out(service: Service, page: Page) -> None:
     await page.click("#sign-out", to=f"{service.url}/logout")
 
 
+async def press(page: Page, device: Authenticator, to: str) -> None:
+    """The button, then the device: touched before, it would answer what the user name field offers."""
+    await page.appeared("#with-passkey")
+    await page.run("document.querySelector('#use-passkey').click()")
+    await device.answers(True)
+    await page.arrived(to)
+    await device.answers(False)
+
+
 async def who(service: Service, page: Page) -> dict[str, Any]:
     await page.goto(f"{service.url}/account/passkeys")  # whose policy lets a script ask
     found: dict[str, Any] = await page.run("fetch('/api/auth/me').then(reply => reply.json())")
@@ -73,6 +82,11 @@ async def enrolled(service: Service, page: Page, device: Authenticator, name: st
     await register(service, page)
     await sign_out(service, page)
     await device.answers(False)
+
+
+async def sign_ins(service: Service) -> int:
+    rows = await service.kernel.store.read(lambda tx: tx.all(select(audit)))
+    return sum(row.event_type == "login_success" for row in rows)
 
 
 async def failures(service: Service) -> list[str]:
@@ -92,9 +106,7 @@ async def test_idp_006_a_person_registers_a_passkey_and_signs_in_without_a_name(
     await device.answers(False)
 
     await page.goto(f"{service.url}/ui/auth/login?return_to=/account/passkeys")
-    await page.appeared("#with-passkey")
-    await device.answers(True)
-    await page.click("#use-passkey", to=f"{service.url}/account/passkeys")
+    await press(page, device, f"{service.url}/account/passkeys")
 
     assert "last used" in await page.text()
     me = await who(service, page)
@@ -114,16 +126,27 @@ async def test_the_browser_offers_the_passkey_in_the_user_name_field(service: Se
     assert (await who(service, page))["username"] == "ada"
 
 
+async def test_the_offer_and_the_button_at_once_are_one_sign_in(service: Service, page: Page, device: Authenticator) -> None:
+    await enrolled(service, page, device)
+    await page.goto(f"{service.url}/ui/auth/login")
+    await page.appeared("#with-passkey")
+    before = await sign_ins(service)
+
+    await device.answers(True)
+    await page.run("document.querySelector('#use-passkey')?.click()")
+    await page.arrived(f"{service.url}/account")
+
+    assert (await who(service, page))["username"] == "ada"
+    assert await sign_ins(service) == before + 1
+
+
 async def test_a_passkey_with_the_user_name_typed(service: Service, page: Page) -> None:
     """A security key that keeps nothing: the page has to tell it which credential is meant."""
     device = await attach(page, transport="usb", hasResidentKey=False)
     await enrolled(service, page, device)
     await page.goto(f"{service.url}/ui/auth/login")
-    await page.appeared("#with-passkey")
-    await device.answers(True)
-
     await page.fill("#username", "ada")
-    await page.click("#use-passkey", to=f"{service.url}/account")
+    await press(page, device, f"{service.url}/account")
 
     assert (await who(service, page))["username"] == "ada"
 
@@ -143,11 +166,8 @@ async def test_two_devices_of_one_person_each_sign_in(service: Service, page: Pa
     for one in (device, key):
         await sign_out(service, page)
         await page.goto(f"{service.url}/ui/auth/login")
-        await page.appeared("#with-passkey")
-        await one.answers(True)
         await page.fill("#username", "ada")
-        await page.click("#use-passkey", to=f"{service.url}/account")
-        await one.answers(False)
+        await press(page, one, f"{service.url}/account")
     await page.goto(f"{service.url}/account/passkeys")
     assert "never used" not in await page.text()
 

@@ -114,6 +114,12 @@ class Kdc:
         """Whose ticket is in the cache."""
         return self._done("klist").partition("Default principal: ")[2].partition("\n")[0]
 
+    def elsewhere(self, port: int) -> str:
+        """KRB5_CONFIG of a process that looks for the KDC on another port."""
+        path = self.folder / f"elsewhere-{port}.conf"
+        path.write_text((self.folder / "krb5.conf").read_text().replace(f":{self.port}", f":{port}"))
+        return str(path)
+
     def log(self) -> str:
         return (self.folder / "kdc.log").read_text()
 

@@ -1,6 +1,7 @@
 """A running realm for tests, by whose configuration this process asks and accepts."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -33,3 +34,11 @@ def realm_in(folder: Path, *, clock: str = "", **settings: str) -> Iterator[Kdc]
         for name in OURS:
             patch.setenv(name, kdc.environ[name])
         yield kdc
+
+
+@contextmanager
+def silent(kdc: Kdc) -> Iterator[None]:
+    """Whoever asks the KDC in this block is connected, and gets no answer until it ends: then the connections are cut."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as swallowing, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KRB5_CONFIG", kdc.elsewhere(swallowing.getsockname()[1]))
+        yield

@@ -143,19 +143,29 @@ def credentials_of(client: Mapping[str, Any], secret: str = SECRET) -> dict[str,
 
 @asynccontextmanager
 async def open_desk(
-    folder: Path, *features: str, shown: str | None = None, clock: Any = None, elsewhere: Sequence[str] = (), **sections: Any
+    folder: Path,
+    *features: str,
+    shown: str | None = None,
+    clock: Any = None,
+    elsewhere: Sequence[str] = (),
+    groups: Mapping[str, Sequence[str]] | None = None,
+    **sections: Any,
 ) -> AsyncIterator[Desk]:
     """A running provider with ann, ben and an administrator, whose names are ``shown``; passwords of some are ``elsewhere``.
 
     Its clock moves when a test says so.
     """
-    users = write_users(folder / "users.toml", PASSWORD, dict.fromkeys(("ann", "ben", "admin"), {"display_name": shown} if shown else {}))
+    people: dict[str, dict[str, str | Sequence[str]]] = {
+        name: {**({"display_name": shown} if shown else {}), **({"groups": groups[name]} if groups and name in groups else {})}
+        for name in ("ann", "ben", "admin")
+    }
+    users = write_users(folder / "users.toml", PASSWORD, people)
     for name in elsewhere:
         drop_password(users, name)
     role = {"name": "admin", "permissions": ["*"], "users": ["admin"]}
     whole = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "server": {"auth_rate_limit": 0}}
     for name, section in sections.items():
-        whole[name] = {**whole.get(name, {}), **section}
+        whole[name] = section if isinstance(section, list) else {**whole.get(name, {}), **section}
     clock = clock or FakeClock(SystemClock().now())
     config = document(folder, ["idp", "users-file", *features], **whole)
     async with serve(config, clock=clock) as service, forgetful() as http:

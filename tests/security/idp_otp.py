@@ -48,8 +48,9 @@ class App:
         self.desk.clock.step(STEP)
         return answer
 
-    async def sign_in(self, code: str | None = None, *, password: str = PASSWORD, **more: Any) -> Answer:
-        body = {"username": self.username, "password": password, "otp_code": self.code() if code is None else code}
+    async def sign_in(self, code: str | None = None, *, password: str = PASSWORD, remember: bool = False, **more: Any) -> Answer:
+        otp_code = self.code() if code is None else code
+        body = {"username": self.username, "password": password, "otp_code": otp_code, **({"remember": True} if remember else {})}
         return await self.desk.post(SIGN_IN, json=body, **more)
 
     async def delete(self, token_id: str = "") -> Answer:

@@ -125,6 +125,27 @@ async def test_two_legs_on_one_connection(desk: Desk) -> None:
     assert (second.status, second.json["principal"]) == (200, SLOW)
 
 
+async def test_refused_tickets_are_limited_by_address_and_accepted_ones_by_their_owner(open_desk: Open) -> None:
+    desk = await open_desk(server={**MASTER, "auth_rate_limit": 1})
+
+    accepted = [(await ask(desk, ALICE)).status for _ in range(11)]
+    refused = [(await ask(desk, "carol@EXAMPLE.COM")) for _ in range(2)]
+    others = await ask(desk, WEB)
+
+    assert accepted == [200] * 10 + [429]
+    assert [one.status for one in refused] == [403, 429]
+    assert (refused[1].json["type"], others.status) == ("urn:ietf:params:acme:error:rateLimited", 429)
+    assert 0 < int(refused[1].headers["Retry-After"]) <= 300
+
+
+async def test_a_proxy_brings_so_many_of_each_principal(open_desk: Open) -> None:
+    server = {"trusted_proxies": ["127.0.0.1/32"], "auth_rate_limit": 1, **MASTER}
+    desk = await open_desk(tickets=False, eab={"identity_header": HEADER}, server=server)
+
+    assert [(await desk.get(PATH, headers={HEADER: ALICE})).status for _ in range(11)] == [200] * 10 + [429]
+    assert (await desk.get(PATH, headers={HEADER: WEB})).status == 200
+
+
 # ---- by a proxy
 
 

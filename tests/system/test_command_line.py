@@ -215,6 +215,23 @@ def rows(folder):
         return list(store.iterdump())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("migrate",), ("keys", "blocked"), ("keys", "unblock", "00" * 32), ("keys", "block", "00" * 32, "--reason", "lost"), ("ca", "show")],
+)
+def test_what_keeps_the_service_from_starting_is_told_by_every_command_that_opens_the_store(config, tmp_path, command):
+    """check-config refuses it; the command may be the cure, or urgent, and goes on."""
+    assert run("migrate", "-c", config()).returncode == 0
+    path = config(server=f'tls_cert_file = "{tmp_path}/none.pem"\ntls_key_file = "{tmp_path}/none.key"\n')
+    refused = run("check-config", "-c", path)
+    wrong = [line.removeprefix("greatseal: ") for line in complaints(refused)]
+
+    done = run(*command, "-c", path)
+
+    assert (refused.returncode, bool(wrong), done.returncode) == (2, True, 0), done.stderr
+    assert complaints(done) == [f"greatseal: the service would not start: {line}" for line in wrong]
+
+
 def test_a_service_that_lost_its_database_to_another_process_ends_with_one_line(config, postgres_url):
     path = config()
     path.write_text(

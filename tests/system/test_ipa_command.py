@@ -10,7 +10,7 @@ from greatseal_ipa.setup import Setup
 
 CONFIG = """\
 [plugins]
-enabled = ["idp", "ipa"]
+enabled = {enabled}
 [server]
 issuer = "https://idp.chancery.test"
 realm = "{realm}"
@@ -23,15 +23,16 @@ start_tls = false
 bind_dn = "{dn}"
 bind_password = "{password}"
 schema = "{schema}"
+{more}
 """
 
 
 @pytest.fixture
 def setup(slapd, tmp_path):
-    def run(password=MANAGER_PASSWORD, schema="freeipa", uri=slapd.uri):
+    def run(password=MANAGER_PASSWORD, schema="freeipa", uri=slapd.uri, enabled='["idp", "ipa"]', more=""):
         path = tmp_path / "greatseal.toml"
         names = {"realm": REALM, "folder": tmp_path, "uri": uri, "base": SUFFIX, "dn": SERVICE, "password": SERVICE_PASSWORD}
-        path.write_text(CONFIG.format(schema=schema, **names))
+        path.write_text(CONFIG.format(schema=schema, enabled=enabled, more=more, **names))
         path.chmod(0o600)
         return CliRunner().invoke(ipa, ["setup", "-c", str(path), "--admin-dn", MANAGER], input=f"{password}\n")
 
@@ -42,7 +43,25 @@ def test_what_is_missing_is_counted(setup):
     done = setup()
 
     assert done.exit_code == 2, done.stderr
-    assert f"{done.stdout.count('missing  ')} missing: type the commands above, or run this with --apply" in done.stderr
+    assert f"{done.stdout.count('missing  ')} missing: do what is said above, or run this with --apply" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("enabled", "more", "codes", "passkeys"),
+    [
+        ('["idp", "ipa"]', "", False, False),
+        ('["idp", "ipa", "otp"]', "", True, False),
+        ('["idp", "ipa", "passkey"]', "", False, False),
+        ('["idp", "ipa", "passkey"]', 'passkey_rp_id = "chancery.test"', False, True),
+        ('["idp", "ipa", "passkey"]', '[passkey]\nrp_id = "chancery.test"', False, True),
+    ],
+)
+def test_what_is_not_used_is_not_asked_for(setup, enabled, more, codes, passkeys):
+    """Nobody gets to read the keys of tokens who does not count with them."""
+    done = setup(enabled=enabled, more=more)
+
+    assert ("Greatseal - Read OTP tokens" in done.stdout, "Greatseal - Change OTP tokens" in done.stdout) == (codes, codes)
+    assert ("System: Manage Passkey Mappings" in done.stdout) == passkeys
 
 
 def test_who_is_not_taken_sees_nothing(setup):

@@ -48,9 +48,9 @@ async def test_without_a_key_of_the_directory_there_is_none(start_service, ipa):
     assert any("names no directory" in note for note in service.kernel.notes)
 
 
-async def looked(start_service, slapd, **more):
+async def looked(start_service, slapd, *features, **more):
     ipa = {"ldap_uri": slapd.uri, "base_dn": SUFFIX, "start_tls": False, "timeout_secs": 1, **BOUND, **more}
-    service = await start_service("idp", "ipa", server={"realm": REALM}, ipa=ipa)
+    service = await start_service("idp", "ipa", *features, server={"realm": REALM}, ipa=ipa)
     (check,) = service.kernel.hooks.instances["ipa"].checks(service.host("ipa"))
     return await check.run()
 
@@ -60,6 +60,23 @@ async def test_doctor_says_that_all_is_well_and_what_it_does_not_see(start_servi
 
     assert (found.ok, found.detail) == (True, "directory: 1 server")
     assert found.cause.endswith("of 9 people none shows krbLastPwdChange")
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ((SERVICE, SERVICE_PASSWORD), "krbLastPwdChange"),
+        ((f"uid=bob,cn=users,cn=accounts,{SUFFIX}", "bobpw"), "of 2 one-time code tokens none shows its key"),
+        ((f"uid=alice,cn=users,cn=accounts,{SUFFIX}", "alicepw"), "no one-time code token is seen"),
+    ],
+)
+async def test_doctor_says_what_it_does_not_see_of_tokens(start_service, slapd, who, said):
+    dn, password = who
+    found = await looked(start_service, slapd, "otp", bind_dn=dn, bind_password=password)
+
+    assert found.ok
+    assert said in found.cause
+    assert ("one-time code" in found.cause) == (dn != SERVICE)
 
 
 @pytest.mark.parametrize(

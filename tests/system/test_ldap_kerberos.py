@@ -1,7 +1,11 @@
 """A directory that the service reads by its own ticket, and passwords that the KDC checks: one realm, in a KDC and in slapd."""
 
+import asyncio
+import time
+
 import pytest
-from rig.realm import need_kerberos, realm_in
+import structlog
+from rig.realm import need_kerberos, realm_in, silent
 from rig.slapd import REALM, SUFFIX
 
 from greatseal.testing.desk import Desk, forgetful
@@ -51,6 +55,32 @@ async def test_a_ticket_that_cannot_be_had_is_an_outage_with_its_reason_for_the_
 
     assert answer.outcome == (503, "unavailable")
     assert "keytab" not in answer.text
+
+
+async def test_f14_a_kdc_that_swallows_what_it_is_asked_is_an_outage_of_seconds_and_no_thread_waits_for_it(start, kdc, monkeypatch):
+    from greatseal_gssapi import own
+
+    monkeypatch.setattr(own, "PATIENCE", 0.3)
+    monkeypatch.setattr(own, "AGAIN", 0.1)
+    service = await start()
+    pool = service.kernel.hooks.instances["ipa"]._assembly.pool
+    async with forgetful() as http:
+        desk = Desk(service, http)
+        with silent(kdc), structlog.testing.capture_logs() as lines:
+            began = time.monotonic()
+            away = await asyncio.gather(*(desk.login(name, f"{name}pw") for name in ("alice", "bob", "carol", "erin", "frank", "grace")))
+            assert time.monotonic() - began < 5
+        deadline = time.monotonic() + 60
+        while pool.servers.down():
+            await pool.look()
+            assert time.monotonic() < deadline
+        back = await desk.login("alice", "alicepw")
+
+    assert {answer.outcome for answer in away} == {(503, "unavailable")}
+    (told,) = [line for line in lines if line["event"] == "a server of the directory is not asked"]
+    assert "no Kerberos ticket of the service itself: no KDC answered" in told["cause"]
+    assert "krb5.conf" in told["cause"]
+    assert back.status == 200
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,30 @@ class LibraryContract(ABC):
         assert len(whole.entries) == 9
         assert whole.complete
 
+    def test_a_server_that_gives_more_than_was_asked_for_is_cut(self, open_link):
+        two = (entry(f"uid={name},{PEOPLE}", uid=name.encode()) for name in ("alice", "bob"))
+        with saying(BOUND, message(*two, result(0x65, 0))) as server:
+            link = open_link(server)
+            assert link.bind(SERVICE, SERVICE_PASSWORD).ok
+            found = link.search(Query(base=PEOPLE, filter="(uid=*)", attributes=("uid",), limit=1))
+
+        assert ([one.text("uid") for one in found.entries], found.complete) == (["alice"], False)
+
+    def test_an_alias_is_an_entry_and_leads_nowhere(self, service, slapd):
+        """RFC 4512 s2.6: who may write among the people makes nobody of elsewhere one of them."""
+        dn = f"uid=alias,{PEOPLE}"
+        slapd.modify(
+            f"dn: {dn}\nchangetype: add\nobjectClass: alias\nobjectClass: extensibleObject\nuid: alias\naliasedObjectName: {SERVICE}\n"
+        )
+        try:
+            found = [service.search(Query(base=PEOPLE, filter=f"(uid={name})", attributes=("uid",))) for name in ("chancery", "alias")]
+            (itself,) = service.search(Query(base=dn, attributes=("uid",), scope=Scope.BASE)).entries
+        finally:
+            slapd.modify(f"dn: {dn}\nchangetype: delete\n")
+
+        assert [[one.dn for one in some.entries] for some in found] == [[], [dn]]
+        assert itself.text("uid") == "alias"
+
     def test_pages_are_read_to_the_end_and_no_further_than_the_limit(self, service, slapd):
         names = [f"page{number:04}" for number in range(1_200)]
         classes = "objectClass: account\nobjectClass: simpleSecurityObject\nuserPassword: x"

@@ -1,7 +1,5 @@
 """People of a directory sign in: the table of password checks, a service over slapd, and how often the directory is asked."""
 
-from urllib.parse import quote
-
 import pytest
 from rig.directory import Parts
 from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD, SUFFIX
@@ -258,17 +256,3 @@ async def test_no_server_is_503_and_whoever_answers_again_is_asked(start_service
     assert down.outcome == (503, "unavailable")
     assert "ldap" not in down.text
     assert up.status == 200
-
-
-@pytest.mark.parametrize(("name", "upstream"), [("dave", "ipa-keycloak"), ("alice", None), ("nobody", None), ("*", None)])
-async def test_idp_252_a_person_of_another_provider_gets_its_id(start_service, sections, name, upstream):
-    service = await start_service("idp", "ipa", **{**sections, "ipa": {**sections["ipa"], "gssapi": True}})
-    await service.kernel.hooks.instances["ipa"]._assembly.upstreams.refresh()
-    async with forgetful() as http:
-        answer = await Desk(service, http).get(f"/api/auth/federated-hint?username={quote(name)}")
-
-    assert answer.json == {"upstream_id": upstream}
-
-
-async def test_idp_060_without_the_switch_there_is_no_hint(desk):
-    assert (await desk.get("/api/auth/federated-hint?username=dave")).json == {"upstream_id": None}

@@ -124,6 +124,15 @@ async def test_the_code_that_confirmed_is_used(desk: Desk) -> None:
     assert (await app.confirm(code)).outcome == (400, "invalid_request")
 
 
+async def test_without_days_no_device_is_remembered(plain: Desk) -> None:
+    app = await app_of(plain)
+
+    answer = await app.sign_in(remember=True)
+
+    assert [one for one in answer.cookies if "device" in one] == []
+    assert await plain.rows(t.device) == []
+
+
 async def test_idp_261_a_token_is_deleted_and_the_password_is_enough_again(desk: Desk) -> None:
     app = await app_of(desk)
 

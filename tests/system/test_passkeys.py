@@ -231,7 +231,7 @@ async def test_a_part_of_the_account_page_that_cannot_be_told_leaves_the_rest(pl
 
     assert page.status == 200
     assert "This cannot be shown at the moment." in page.text
-    assert "Applications that you allowed" in page.text
+    assert "Connected applications" in page.text
 
 
 async def test_a_person_has_twenty_at_most(flow: Any) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import count
 from json import loads
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rig.kdc import REALM, Kdc
 from rig.realm import need_kerberos, realm_in
 
+from greatseal.api.clients import Client, Registration
 from greatseal.jose.compact import b64url_decode
 from greatseal.testing.desk import Answer, Desk, forgetful
 from greatseal.testing.plugin import StartService
@@ -171,25 +173,50 @@ async def test_a_person_of_another_realm_is_not_signed_in(desk_of: DeskOf, alice
     assert (answer.status, any(one.startswith("greatseal_session") for one in answer.cookies)) == (200, False)
 
 
-async def nobody(desk: Desk, headers: list[str]) -> None:
-    """The page at the sign-in page, no session at /authorize, and 403 from the token authority."""
-    page, authorize, authority = ({"Authorization": header, "Accept": "text/html"} for header in headers)
-    answers = [
-        await desk.get(PAGE, headers=page),
-        await desk.get("/authorize", headers=authorize),
-        await desk.post("/at/account/1/token", json={}, headers=authority),
+EVERYWHERE = ("token-authority", "client-auth-kerberos", "eab")
+"""What takes tickets beside the sign-in."""
+
+
+async def at_each(desk: Desk, tickets: Iterator[str]) -> list[Answer]:
+    """The answers of every endpoint that takes a ticket: sign-in page, /authorize, token authority, /token and /acme/eab."""
+
+    def sent() -> dict[str, str]:
+        return {"Authorization": next(tickets), "Accept": "text/html"}
+
+    asked = {"atc": {"tktype": "JWTClaimConstraints", "tkvalue": "", "fingerprint": "x"}}
+    return [
+        await desk.get(PAGE, headers=sent()),
+        await desk.get("/authorize", headers=sent()),
+        await desk.post("/at/account/1/token", json=asked, headers=sent()),
+        await desk.post("/token", data={"grant_type": "client_credentials", "scope": "profile"}, headers=sent()),
+        await desk.get("/acme/eab", headers=sent()),
     ]
 
-    assert [answer.status for answer in answers] == [200, 400, 403]
+
+async def nobody(desk: Desk, tickets: Iterator[str], good: Iterator[str]) -> None:
+    """A page, no session, 403, 401 and 403, where a good ticket signs in and gets tokens and its name."""
+    asked = Client(
+        client_id="", token_endpoint_auth_method="kerberos_client_auth", kerberos_principal_pattern=f"*@{REALM}",
+        scopes=("profile",), grant_types=("client_credentials",),
+    )  # fmt: skip
+    provider = desk.service.kernel.hooks.instances["idp"].assembly(desk.service.host("idp"))
+    await provider.clients.register(Registration(client=asked, open=False), by="test")
+
+    answers = await at_each(desk, tickets)
+
+    assert [answer.status for answer in answers] == [200, 400, 403, 401, 403]
     assert not any(one.startswith("greatseal_session") for answer in answers for one in answer.cookies)
+    assert (answers[3].error, answers[3].headers["WWW-Authenticate"]) == ("invalid_client", "Negotiate")
+    assert "principal" not in answers[4].json
+    assert [answer.status for answer in await at_each(desk, good)] == [302, 400, 200, 200, 200]
 
 
 async def test_a_token_of_a_clock_that_is_an_hour_ahead_proves_nobody(desk_of: DeskOf, alice: Any) -> None:
     need_kerberos(clocks=True)
-    desk = await desk_of("token-authority")
+    desk = await desk_of(*EVERYWHERE, ipa={"gssapi": True})
     alice.token()  # the KDC would notice the clock
 
-    await nobody(desk, [alice.negotiate_at("+1h") for _ in range(3)])
+    await nobody(desk, (alice.negotiate_at("+1h") for _ in count()), (alice.negotiate() for _ in count()))
 
 
 @pytest.mark.parametrize("life", ["1h", "1d"])
@@ -202,12 +229,14 @@ async def test_an_expired_ticket_and_one_of_a_clock_that_is_two_hours_behind_pro
     (tmp_path / "past").mkdir()
     with realm_in(tmp_path / "past", clock="-2h") as past:
         alice = Initiator(past, "alice", password="alicepw", life=life)
-        headers = [alice.negotiate_at("-2h") for _ in range(3)]
+        bob = Initiator(past, "bob", password="bobpw")
+        bob.negotiate_at("-2h")  # from here on it has a ticket for the service, which is good for a day
         gssapi = {"keytab_file": str(past.folder / "http.keytab")}
-        features = ("idp", "resolver", "gssapi", "spnego", "token-authority")
-        service = await start_service(*features, server={"realm": REALM}, gssapi=gssapi)
+        features = ("idp", "resolver", "gssapi", "spnego", *EVERYWHERE)
+        service = await start_service(*features, server={"realm": REALM}, gssapi=gssapi, ipa={"gssapi": True})
         async with forgetful() as http:
-            await nobody(Desk(service, http), headers)
+            late, good = ((alice.negotiate_at("-2h") for _ in count()), (bob.negotiate() for _ in count()))
+            await nobody(Desk(service, http), late, good)
 
 
 async def test_s083_idp_332_r70_a_replayed_ticket_and_garbage_are_403_at_the_token_authority(desk_of: DeskOf, alice: Any) -> None:
@@ -215,6 +244,15 @@ async def test_s083_idp_332_r70_a_replayed_ticket_and_garbage_are_403_at_the_tok
     header = alice.negotiate()
 
     assert [(await asked(desk, one)).status for one in (header, header, "Negotiate YWJj", "Negotiate")] == [200, 403, 403, 403]
+
+
+async def test_refused_tickets_shut_the_token_authority_for_their_address(desk_of: DeskOf, alice: Any) -> None:
+    desk = await desk_of("token-authority", server={"auth_rate_limit": 1})
+
+    answers = [await asked(desk, one) for one in (alice.negotiate(), "Negotiate YWJj", alice.negotiate())]
+
+    assert [answer.status for answer in answers] == [200, 403, 429]
+    assert (answers[2].error, int(answers[2].headers["Retry-After"]) > 0) == ("rate_limited", True)
 
 
 async def test_idp_312_idp_333_r67_the_token_authority_waits_for_its_keytab(desk_of: DeskOf, kdc: Kdc, alice: Any, tmp_path: Any) -> None:

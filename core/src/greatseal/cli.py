@@ -180,7 +180,7 @@ def migrate(path: Path) -> None:
     from greatseal.db.sole import sole
     from greatseal.kernel.running import migrate as run
 
-    kernel = kernel_of(path)
+    kernel = kernel_of_store(path)
     with sole(kernel.database.url):
         done = run(kernel, mode="auto")
     click.echo("\n".join(done) if done else "the schema is up to date")
@@ -253,6 +253,18 @@ def kernel_of(path: Path, *, serving: bool = False) -> "Kernel":
 
     logs.configure()
     return Kernel(read_file(path), serving=serving)
+
+
+def kernel_of_store(path: Path) -> "Kernel":
+    """For a command that opens the store. What keeps the service alone from starting is said first, and the command goes on: it may be the
+    cure, or urgent. Raises StartProblem for what keeps the command from it too."""
+    try:
+        return kernel_of(path, serving=True)
+    except StartProblem as problem:
+        kernel = kernel_of(path)
+        for message in problem.messages:
+            click.echo(f"greatseal: the service would not start: {message}", err=True)
+        return kernel
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

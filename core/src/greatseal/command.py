@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import click
 
 from greatseal.api.problems import StartProblem
-from greatseal.cli import CONFIG, kernel_of, one_line_each, run
+from greatseal.cli import CONFIG, kernel_of, kernel_of_store, one_line_each, run
 from greatseal.host import Host
 
 if TYPE_CHECKING:
@@ -37,13 +37,14 @@ def command(
     Database, keys and components can be used; no lifespan was opened, so the command opens what it needs of its own plugin. With
     ``writes`` it is the only process of the database, and says in one line that the service must be stopped; without, it may run beside
     the service, and what it writes is tried and undone. Without ``store`` nothing is opened: settings, services and threads are there, so
-    that it runs before the first start. A StartProblem or a Problem is said in one line.
+    that it runs before the first start. Else what keeps the service from starting is said first. A StartProblem or a Problem is said in one
+    line.
     """
 
     def register(fn: Callable[Concatenate[Any, Host, P], Awaitable[None]]) -> click.Command:
         @wraps(fn)
         def opened(path: Path, *args: P.args, **kwargs: P.kwargs) -> None:
-            kernel = kernel_of(path)
+            kernel = kernel_of_store(path) if store else kernel_of(path)
             if feature not in kernel.hosts:
                 raise StartProblem(f"{path} does not enable the plugin {feature!r}, whose command this is")
 

@@ -1,8 +1,8 @@
-"""Telling applications what happened: durable, with retries, to public addresses.
+"""Telling others what happened: durable, with retries.
 
-The queue is a table of the plugin with ``id``, ``client_id``, ``subject``, ``attempts``, ``due_at`` (indexed; None: nothing is owed) and
-``expires_at``. A row is put there by the transaction of what is told, and any process may be killed at any moment: an application hears of
-it once at least.
+The queue is a table of the plugin with ``id``, ``subject``, ``attempts``, ``due_at`` (indexed; None: nothing is owed), ``expires_at``, and
+``client_id`` where applications are told. A row is put there by the transaction of what is told, and any process may be killed at any
+moment: whoever is told hears of it once at least.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from greatseal.net.system import SystemResolver
 if TYPE_CHECKING:
     from sqlalchemy import Executable
 
-__all__ = ["Notice", "Outbox"]
+__all__ = ["Deliveries", "Failed", "Outbox", "Posting"]
 
 TIMEOUT = 5.0
 """Seconds that an application has for its answer."""
@@ -36,14 +36,12 @@ TAKEN = frozenset({200, 204})
 """Statuses by which it says that it took the notice (Back-Channel Logout s2.8, CIBA Core s10.2)."""
 LEASE = 60 * SECOND
 """How long an attempt may take before another process tries again."""
-AT_ONCE = 32
-"""Notices that are sent at once in a process."""
 BATCH = 500
 LONGEST = 500
 """Characters of an audit event about what went wrong."""
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
+class Posting(msgspec.Struct, frozen=True, kw_only=True):
     """What is POSTed: ``form`` or ``json``."""
 
     uri: str
@@ -52,28 +50,28 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
 
 
-class _Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True):
     """What went wrong in an attempt, and whether it was the last."""
 
     problem: str
     final: bool = False
 
 
-class Outbox(ABC):
-    """The delivery of one table of notices."""
+class Deliveries(ABC):
+    """The delivery of one table."""
 
     service: ClassVar[str]
     event: ClassVar[str]
     """The type of the audit event of each attempt, which is of this service."""
     retries: ClassVar[tuple[int, ...]]
     """How long after each failed attempt the next one is due, microseconds; after the last there is none."""
-    final: ClassVar[frozenset[int]] = frozenset()
-    """Statuses of an application that will not take the notice another time either."""
     point: ClassVar[str]
     """The fault point between an attempt and the row that tells of it."""
+    at_once: ClassVar[int] = 32
+    """Attempts that go on at once in a process."""
 
-    def __init__(self, host: Host, t: Table, over: "Executable", *, allow_private: bool) -> None:
-        """``over`` takes the row ``key`` out of the queue; ``allow_private``: whether notices go to addresses that are not public."""
+    def __init__(self, host: Host, t: Table, over: "Executable") -> None:
+        """``over`` takes the row ``key`` out of the queue."""
         # No attempt is put off further than the last of retries: what seems to be was put off by a clock that was ahead.
         due = or_(t.c.due_at <= param("now"), t.c.due_at > param("latest"))
         by_key = t.c.id == param("key")
@@ -81,13 +79,17 @@ class Outbox(ABC):
         self._claim = update(t).where(by_key, due).values(attempts=t.c.attempts + 1, due_at=param("until")).returning(*t.columns)
         self._later = update(t).where(by_key).values(due_at=param("again_at"))
         self._over = over
+        self._client = "client_id" in t.c
         self._host = host
-        self._policy = AddressPolicy(allow_private=allow_private)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(self.at_once)
 
     @abstractmethod
-    async def notice(self, row: Row) -> Notice | None:
-        """What to send; None when nobody is to be told any more. A Problem counts as a failed attempt."""
+    async def attempt(self, row: Row) -> Failed | bool:
+        """One attempt: True when it was taken, False when nobody is to be told any more. A Problem counts as a failed one."""
+
+    def about(self, row: Row) -> str:  # noqa: ARG002  # of most there is no more to say
+        """What the audit event says of a row, beside its person, application and what went wrong."""
+        return ""
 
     def begin(self) -> None:
         """Deliver what is due, beside what goes on now: for ``tx.after_commit``."""
@@ -106,35 +108,15 @@ class Outbox(ABC):
             if row is None:
                 return False
             try:
-                notice = await self.notice(row)
-                if notice is None:
-                    await self._host.db.write(self._end, id)
-                    return True
-                failed = await self._send(notice)
+                outcome = await self.attempt(row)
             except Problem as problem:
-                failed = _Failed(problem.detail or problem.cause or type(problem).__name__)
+                outcome = Failed(problem.cause or problem.detail or type(problem).__name__)
+            if outcome is False:
+                await self._host.db.write(self._end, id)
+                return True
             faults.point(self.point)
-            await self._host.db.write(self._settle, row, failed)
+            await self._host.db.write(self._settle, row, outcome if isinstance(outcome, Failed) else None)
             return True
-
-    async def _send(self, notice: Notice) -> _Failed | None:
-        """One attempt, without redirects. None when it was taken."""
-        answer = await fetch(
-            notice.uri,
-            resolver=self._resolver(),
-            policy=self._policy,
-            seconds=TIMEOUT,
-            max_body=65_536,
-            headers=notice.headers,
-            form=notice.form,
-            json=notice.json,
-        )
-        if answer.status in TAKEN:
-            return None
-        return _Failed(f"{notice.uri} answered with status {answer.status}", final=answer.status in self.final)
-
-    def _resolver(self) -> NameResolver:
-        return self._host.optional_service(RESOLVER) or SystemResolver()
 
     def _all_due(self, tx: Tx) -> list[str]:
         return [row.id for row in tx.all(self._due, now=tx.now, latest=tx.now + self.retries[-1])]
@@ -145,18 +127,57 @@ class Outbox(ABC):
     def _end(self, tx: Tx, id: str) -> None:
         tx.run(self._over, key=id)
 
-    def _settle(self, tx: Tx, row: Row, failed: _Failed | None) -> None:
+    def _settle(self, tx: Tx, row: Row, failed: Failed | None) -> None:
         if failed is None or failed.final or row.attempts > len(self.retries) or tx.now >= row.expires_at:
             tx.run(self._over, key=row.id)
         else:
             tx.run(self._later, key=row.id, again_at=tx.now + self.retries[row.attempts - 1])
+        said = [self.about(row), *([] if failed is None else [f"attempt {row.attempts}: {failed.problem}"])]
         tx.audit(
             AuditEvent(
                 event_type=self.event,
                 service=self.service,
                 outcome="success" if failed is None else "failure",
                 sub=row.subject,
-                client_id=row.client_id,
-                detail=None if failed is None else f"attempt {row.attempts}: {failed.problem}"[:LONGEST],
+                client_id=row.client_id if self._client else None,
+                detail=" ".join(filter(None, said))[:LONGEST] or None,
             )
         )
+
+
+class Outbox(Deliveries):
+    """Notices to applications, POSTed to public addresses."""
+
+    final: ClassVar[frozenset[int]] = frozenset()
+    """Statuses of an application that will not take the notice another time either."""
+
+    def __init__(self, host: Host, t: Table, over: "Executable", *, allow_private: bool) -> None:
+        """``allow_private``: whether notices go to addresses that are not public."""
+        super().__init__(host, t, over)
+        self._policy = AddressPolicy(allow_private=allow_private)
+
+    @abstractmethod
+    async def posting(self, row: Row) -> Posting | None:
+        """What to send; None when nobody is to be told any more. A Problem counts as a failed attempt."""
+
+    async def attempt(self, row: Row) -> Failed | bool:
+        """Without redirects."""
+        posting = await self.posting(row)
+        if posting is None:
+            return False
+        answer = await fetch(
+            posting.uri,
+            resolver=self._resolver(),
+            policy=self._policy,
+            seconds=TIMEOUT,
+            max_body=65_536,
+            headers=posting.headers,
+            form=posting.form,
+            json=posting.json,
+        )
+        if answer.status in TAKEN:
+            return True
+        return Failed(f"{posting.uri} answered with status {answer.status}", final=answer.status in self.final)
+
+    def _resolver(self) -> NameResolver:
+        return self._host.optional_service(RESOLVER) or SystemResolver()

@@ -106,7 +106,7 @@ def test_a_key_of_another_section_is_pointed_at():
         ),
         ({"gssapi": {}}, "[gssapi]: unknown section; it belongs to the plugin 'gssapi', which is not enabled"),
         ({"mtc": {}}, "[mtc]: planned, not built yet (plugin 'mtc'); leave it out"),
-        ({"acr": [{"value": "x"}]}, "[acr]: planned, not built yet (plugin 'idp'); leave it out"),
+        ({"acr": [{"value": "x"}]}, "[acr]: unknown section; it belongs to the plugin 'idp', which is not enabled"),
         ({"users": {"file": "x"}}, "[users]: unknown section; it belongs to the plugin 'users-file', which is not enabled"),
         ({"server": {"delegation_enabled": True}}, "[server] delegation_enabled: unknown key; no enabled plugin knows it"),
     ],
@@ -121,6 +121,17 @@ def test_who_would_take_a_plugin_out_of_a_set_is_told_how():
     _, problems = bind({"plugins": {"disabled": ["dpop"]}}, Owns("plugins", Plugins))
 
     assert problems == ["[plugins] disabled: unknown key; write the features to run in [plugins] enabled, without the set"]
+
+
+def test_a_repeated_section_whose_keys_are_required_may_be_left_out():
+    class Rung(msgspec.Struct, frozen=True, kw_only=True):
+        value: str
+
+    bound, problems = bind({}, Owns("acr[]", Rung), Owns("ca[]", Paint))
+    _, lacking = bind({"acr": [{}]}, Owns("acr[]", Rung))
+
+    assert (problems, bound.repeated[Rung], len(bound.repeated[Paint])) == ([], [], 1)
+    assert "value: must be given" in lacking[0]
 
 
 def test_names_of_the_reference_for_nested_tables_are_told_too():

@@ -6,7 +6,7 @@ import errno
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 import trustme
@@ -17,8 +17,9 @@ from yarl import URL
 
 from greatseal import __version__
 from greatseal.api.problems import DnsFailure, IncorrectResponse, TlsFailure, Unreachable
-from greatseal.net import AddressPolicy, Blocked, fetch, open_connection, outbound
+from greatseal.net import AddressPolicy, Blocked, connect, fetch, open_connection, outbound
 from greatseal.testing.resolver import FakeResolver
+from greatseal.testing.service import free_port
 
 ANY = AddressPolicy(allow_private=True)
 
@@ -148,6 +149,26 @@ async def test_silence_ends_the_whole_block(port: int) -> None:
     with pytest.raises(Unreachable, match=r"^a\.example port \d+ at 127\.0\.0\.1: not finished within 0\.2 s$"):
         async with open_connection("a.example", port, resolver=FakeResolver(loopback=True), policy=ANY, seconds=0.2) as peer:
             await peer.reader.read()
+
+
+async def test_a_connection_for_a_library_is_checked_and_bounded(port: int) -> None:
+    resolver = FakeResolver(loopback=True)
+    connected = await connect("a.example", port, resolver=resolver, policy=ANY)
+    assert connected.getpeername() == ("127.0.0.1", port)
+    connected.close()
+
+    with pytest.raises(Blocked, match=r"127\.0\.0\.1"):
+        await connect("a.example", port, resolver=resolver)
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1: Connection refused"):
+        await connect("a.example", free_port(), resolver=resolver, policy=ANY)
+
+    class Slow(FakeResolver):
+        async def addresses(self, name: str) -> Sequence[str]:
+            await asyncio.sleep(30)
+            raise AssertionError(name)
+
+    with pytest.raises(DnsFailure, match=r"no answer for the addresses of a\.example within 0\.1 s"):
+        await connect("a.example", port, resolver=Slow(), policy=ANY, seconds=0.1)
 
 
 async def test_an_incomplete_answer_is_a_connection_problem(port: int) -> None:

@@ -86,6 +86,14 @@ async def test_idp_045_idp_346_a_pattern_says_which_principals(pattern, principa
     assert (found is not None) is match
 
 
+@pytest.mark.parametrize(
+    "principal", [WEB.upper(), WEB.lower(), WEB.replace("host", "HOST"), WEB.replace("web1", "WEB1"), WEB.replace("t/", "t\\/")]
+)
+def test_s086_an_exact_principal_is_compared_to_the_letter(principal):
+    assert is_of(EXACT, WEB)
+    assert not is_of(EXACT, principal)
+
+
 async def test_idp_346_another_principal_and_a_client_without_any_are_refused():
     asked = method(WEB, OTHER)
 

@@ -143,14 +143,14 @@ def tickets_of(tmp_path, acceptor=None, *, content=None):
 )
 def test_without_a_key_of_its_own_the_service_has_no_name(tmp_path, content, said):
     with pytest.raises(Unavailable) as problem:
-        tickets_of(tmp_path, content=content).own()
+        tickets_of(tmp_path, content=content).own.name()
     assert said in problem.value.cause
 
 
 def test_a_keytab_that_goes_is_the_reason_that_is_told(tmp_path):
     tickets = tickets_of(tmp_path, Going(), content=file_of(entry()))
 
-    for do in (tickets.credentials, lambda: tickets._prove(None, "alice@EXAMPLE.COM")):
+    for do in (lambda: tickets.credentials("ldap@localhost"), lambda: tickets._prove(None, "alice@EXAMPLE.COM")):
         with pytest.raises(Unavailable) as problem:
             do()
         assert problem.value.cause == "it went"
@@ -160,7 +160,7 @@ def test_a_ticket_of_somebody_else_proves_no_password(tmp_path, monkeypatch):
     tickets = tickets_of(tmp_path, Going("held", "held"), content=file_of(entry()))
     from greatseal_gssapi import tickets as module
 
-    monkeypatch.setattr(tickets, "own", lambda: None)
+    monkeypatch.setattr(tickets.own, "name", lambda: None)
     monkeypatch.setattr(module.raw, "init_sec_context", lambda *_, **__: SimpleNamespace(token=b"x"))
     monkeypatch.setattr(module, "accept", lambda *_: SimpleNamespace(principal="alice@EXAMPLE.COM"))
 

@@ -168,6 +168,17 @@ async def test_whoever_waits_for_a_source_waits_for_one_reading() -> None:
     assert (source.asked, books.failures) == (2, {})
 
 
+async def test_whoever_waited_while_a_source_was_read_has_its_book_at_once() -> None:
+    source = Policies()
+    source.book = RuleBook(rules=(rule(**ANYBODY),))
+    books = Books(Host(source))
+
+    answers = await asyncio.gather(*(books.current() for _ in range(20)))
+
+    assert source.asked == 1
+    assert all(list(copies) == ["policies"] and not missing for copies, missing in answers)
+
+
 async def test_a_book_of_too_many_rules_is_none() -> None:
     source = Policies()
     source.book = RuleBook(rules=(rule(),) * (MOST_RULES + 1))

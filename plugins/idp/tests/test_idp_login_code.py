@@ -16,7 +16,7 @@ class Codes(FactorPolicy):
     name = "codes"
     down = False
 
-    async def missing(self, authenticated, user):
+    async def missing(self, authenticated, user, call):
         if self.down:
             raise Unavailable("the tokens cannot be read")
         return () if "mfa" in authenticated.amr or user.username != "alice" else ("PasswordAndCode", "passkey")

@@ -1,12 +1,14 @@
 """FreeIPA's schema: providers, states and names, without a server."""
 
+import msgspec
 import pytest
 import structlog
 
-from greatseal.api.directory import AccountState, DirectoryUnavailable
+from greatseal.api.declarations import Secret
+from greatseal.api.directory import AccountState, DirectoryUnavailable, User
 from greatseal_ipa.freeipa import FreeIpa
 from greatseal_ipa.library import Entry
-from greatseal_ipa.schema import Facts, moment, whole
+from greatseal_ipa.schema import Facts, moment, spelt, whole
 from greatseal_ipa.upstreams import Upstreams
 
 SCHEMA = FreeIpa("dc=example,dc=com", "EXAMPLE.COM")
@@ -83,9 +85,35 @@ def test_the_state_of_an_account(values, state):
     assert SCHEMA.read_user(entry(**values), Facts(now=NOW)).state == state
 
 
-@pytest.mark.parametrize("text", [None, "", "Z", "20231114", "20231114221320", "20231114221320+0100", "20231314221320Z", "x" * 20])
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "Z",
+        "20231114",
+        "20231114221320Z".translate({0x30 + digit: 0x660 + digit for digit in range(10)}),
+        "20231114221320",
+        "20231114221320+01000",
+        "20231314221320Z",
+        "20231114221320+9900",
+        "x" * 20,
+    ],
+)
 def test_what_is_no_moment_is_none(text):
     assert moment(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["20231114221320Z", "20231114221320,75Z", "20231114231320+0100", "20231114171320-05", "20231115081320.5+1000"]
+)
+def test_a_moment_in_each_spelling_of_rfc_4517(text):
+    assert moment(text) == NOW
+
+
+def test_minutes_and_seconds_may_be_left_out():
+    assert (moment("202311142213Z"), moment("2023111422Z")) == (NOW - 20_000_000, NOW - 800_000_000)
+    assert spelt(NOW + 999_999) == "20231114221320Z"
 
 
 def test_a_moment_and_a_number():
@@ -140,6 +168,9 @@ class Source:
         self.found = SCHEMA.read_providers([provider("Other")])
         self.down = False
 
+    async def linked(self, _dn, _value):
+        return self.person
+
     async def providers(self):
         if self.down:
             raise DirectoryUnavailable("down")
@@ -158,6 +189,34 @@ async def test_an_outage_leaves_the_providers_that_were_read():
     source.down, source.found = False, ()
     await upstreams.refresh()
     assert source.upstreams == {}
+
+
+async def test_a_provider_is_the_same_until_the_directory_changes_it():
+    source = Source()
+    upstreams = Upstreams(source, structlog.get_logger())
+    await upstreams.refresh()
+    (first,) = upstreams.upstreams()
+    source.found = [msgspec.structs.replace(source.found[0])]
+    await upstreams.refresh()
+    assert upstreams.upstreams()[0] is first
+    for changed in ({"client_secret": Secret("new")}, {"client_id": "another"}):
+        source.found = [msgspec.structs.replace(source.found[0], **changed)]
+        await upstreams.refresh()
+        (second,) = upstreams.upstreams()
+        assert second is not first
+        first = second
+
+
+async def test_a_person_of_a_provider_is_one_whom_it_signs_in_still():
+    source = Source()
+    upstreams = Upstreams(source, structlog.get_logger())
+    await upstreams.refresh()
+    ann = User(username="ann", realm="EXAMPLE.COM", source="ipa", upstream="ipa-other")
+
+    for user, found in ((ann, ann), (None, None), (msgspec.structs.replace(ann, upstream=None), None)):
+        source.person = user
+        assert await upstreams.person("ipa-other", "7") is found
+    assert await upstreams.person("ipa-nobody", "7") is None
 
 
 @pytest.mark.parametrize(

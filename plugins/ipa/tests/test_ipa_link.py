@@ -1,5 +1,6 @@
 """What lies under ldap3, without a server: channel bindings, credentials that are copied, controls of a password policy."""
 
+import re
 import socket
 import ssl
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from greatseal_ipa.ldap3_link import Ldap3, Ldap3Link, _copied, _Line, _policy
-from greatseal_ipa.library import Down, Query, Server, Terms, Unusable
+from greatseal_ipa.library import Down, NoTicket, Query, Server, Terms, Unusable
 
 
 def certificate(key, hash):
@@ -67,6 +68,10 @@ def test_credentials_are_copied_and_those_of_the_process_are_none():
         (bytes.fromhex("3003810102"), 2),
         (bytes.fromhex("3005a003800105"), None),  # a warning: seconds until it expires
         (bytes.fromhex("3008a003800105810101"), 1),
+        (bytes.fromhex("3005a003810105"), 0),  # a warning: binds that are left to an expired password
+        (bytes.fromhex("3008a003810105810102"), 2),
+        (bytes.fromhex("3002a000"), None),
+        (bytes.fromhex("3003a00181"), None),
         (bytes.fromhex("30028100"), None),
         (bytes.fromhex("30ff"), None),
         (b"no DER", None),
@@ -122,13 +127,74 @@ def test_f14_an_answer_has_so_many_octets_and_the_next_page_as_many(pair):
         line.recv(101)
 
 
-def test_a_ticket_that_cannot_be_had_is_down_and_ends_the_connection(pair):
+def test_credentials_that_are_none_end_the_connection(pair):
     link = Ldap3Link(Server("ldap", "localhost", 389), Terms(), line_of(pair[0]))
 
-    with pytest.raises(Down, match="no bind by a ticket"):
-        link.bind_gssapi(object())
+    with pytest.raises(NoTicket, match="no bind by a ticket at ldap://localhost:389: 'object'"):
+        link.bind_gssapi(lambda _service: object())
     assert pair[1].recv(100)[:1] in {b"", b"\x30"}  # nothing, or a goodbye
     assert pair[0].fileno() == -1
+
+
+class GssError(Exception):
+    """What python-gssapi raises: codes without a sign."""
+
+    maj_code = 851968
+
+    def __init__(self, minor):
+        self.min_code = minor + (1 << 32)
+
+    def get_all_statuses(self, code, is_major):
+        assert (code, is_major) == (self.min_code, False)
+        yield "in words"
+
+
+@pytest.mark.parametrize(
+    ("minor", "said"),
+    [
+        (-1765328243, "in words; get one with kinit"),
+        (-1765328352, "in words; get another one with kinit"),
+        (-1765328377, "in words; [ipa] ldap_uri has to name the server as the KDC does"),
+        (-1765328228, "in words; see that a KDC of the realm runs"),
+        (-1765328370, "in words$"),
+    ],
+)
+def test_what_gssapi_says_is_told_with_what_to_do_and_ends_the_connection(pair, monkeypatch, minor, said):
+    link = Ldap3Link(Server("ldap", "localhost", 389), Terms(), line_of(pair[0]))
+
+    def bind(**_):
+        raise GssError(minor)
+
+    monkeypatch.setattr(link._connection, "bind", bind)
+    with pytest.raises(NoTicket, match=f"no bind by a ticket at ldap://localhost:389: {re.escape(said).replace(re.escape('$'), '$')}"):
+        link.bind_gssapi(None)
+    assert pair[0].fileno() == -1
+
+
+def test_a_kdc_that_took_the_time_is_not_taken_for_a_server_that_is_silent(pair, monkeypatch):
+    link = Ldap3Link(Server("ldap", "localhost", 389), Terms(seconds=0.05), line_of(pair[0]))
+
+    def asks_a_kdc(**_):
+        link._line._deadline = 0.0
+        link._line.sendall(b"x")
+
+    monkeypatch.setattr(link._connection, "bind", asks_a_kdc)
+    with pytest.raises(NoTicket, match=r"no KDC answered within 0.05 s; see that"):
+        link.bind_gssapi(None)
+
+
+def test_a_server_that_is_silent_after_a_ticket_is_down(pair, monkeypatch):
+    link = Ldap3Link(Server("ldap", "localhost", 389), Terms(), line_of(pair[0]))
+
+    def bind(**_):
+        link._line.sendall(b"x")
+        link._line._deadline = 0.0
+        link._line.recv(1)
+
+    monkeypatch.setattr(link._connection, "bind", bind)
+    with pytest.raises(Down, match="no answer in time") as down:
+        link.bind_gssapi(None)
+    assert (type(down.value), down.value.silent) == (Down, True)
 
 
 def test_what_is_no_ldap_is_of_no_use_and_does_not_make_the_server_down(pair):

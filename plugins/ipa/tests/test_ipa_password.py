@@ -85,7 +85,7 @@ async def test_s089_a_password_that_proves_nothing_is_sent_to_nobody(password, v
     [
         (Outcome(0), IN),
         (Outcome(0, policy=MUST_CHANGE), GONE),
-        (Outcome(0, policy=EXPIRED), IN),  # a sign-in of grace: the entry says whether the password is over
+        (Outcome(0, policy=EXPIRED), GONE),  # one of the binds that are left to change it
         (Outcome(49, policy=EXPIRED), GONE),
         (Outcome(49), Denied),
         (Outcome(53), Denied),

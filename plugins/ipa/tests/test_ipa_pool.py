@@ -12,7 +12,7 @@ from greatseal.testing.negotiate import FakeTickets
 from greatseal_ipa import pool as module
 from greatseal_ipa import servers as servers_module
 from greatseal_ipa.assembly import Binding
-from greatseal_ipa.library import Down, Entry, Found, Outcome, Oversized, Query, Refused, Server, Terms, Unusable
+from greatseal_ipa.library import Down, Entry, Found, NoTicket, Outcome, Oversized, Query, Refused, Server, Terms, Unusable
 from greatseal_ipa.pool import Pool
 from greatseal_ipa.servers import Servers
 
@@ -41,7 +41,7 @@ class FakeLink:
         return self.library.outcomes.get(dn, Outcome(0))
 
     def bind_gssapi(self, credentials):
-        self.library.said.append((self.server.host, "gssapi", credentials))
+        self.library.said.append((self.server.host, "gssapi", credentials(f"ldap@{self.server.host}")))
         return Outcome(0)
 
     def search(self, query):
@@ -267,10 +267,19 @@ def test_the_service_is_its_entry_else_its_ticket(library):
     assert [kind for _, kind, _ in library.said] == ["bind", "gssapi"]
 
 
-def test_without_a_ticket_the_directory_is_down(library):
+def test_without_a_ticket_the_directory_is_not_asked(library):
     tickets = FakeTickets()
     tickets.down = True
 
     for binding in (Binding("", None, tickets), Binding("", None, None)):
-        with pytest.raises(Down):
+        with pytest.raises(NoTicket):
             binding(FakeLink(library, ONE))
+
+
+@pytest.mark.parametrize(("error", "said"), [(NoTicket("x"), "is not asked"), (Down("x"), "does not answer")])
+def test_the_log_blames_no_server_for_a_ticket(error, said):
+    servers = Servers([ONE], "X", None, structlog.get_logger())
+    with structlog.testing.capture_logs() as lines:
+        servers.failed(ONE, error)
+
+    assert [line["event"] for line in lines] == [f"a server of the directory {said}"]

@@ -3,19 +3,21 @@
 from base64 import b32encode
 from types import SimpleNamespace
 
+import msgspec
 import pyotp
 import pytest
 
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
-from greatseal.api.identity import SessionView
+from greatseal.api.identity import AccountRefused, SessionView
 from greatseal.api.otp import CodeStore, Holder, Token, TokenKey
 from greatseal.api.problems import BadRequest, Conflict
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
 from greatseal_otp.codes import RECENT, Codes, shown
+from greatseal_otp.factor import OwnCode
 from greatseal_otp.routes import CodesAdmin
 from greatseal_otp.settings import Look, OtpSettings
 
@@ -78,6 +80,29 @@ class Recovery:
         self.codes.clear()
 
 
+class Devices:
+    """None are remembered."""
+
+    async def forget(self, subject):
+        pass
+
+
+class Wrong:
+    """Wrong codes in a row."""
+
+    def __init__(self):
+        self.failures = 0
+
+    async def are_too_many(self, subject):
+        return self.failures >= 3
+
+    async def note(self, subject):
+        self.failures += 1
+
+    async def clear(self, subject):
+        self.failures = 0
+
+
 def codes_of(*stores):
     local = Local()
     settings = {OtpSettings: OtpSettings(), Look: Look()}
@@ -85,7 +110,7 @@ def codes_of(*stores):
     host = SimpleNamespace(
         settings=settings.__getitem__, issuer="https://id.example/x", components=lambda _: registry, clock=FakeClock(60 * 1_000_000)
     )
-    return Codes(host, FakeDirectories(ANN, BEN), local=local, recovery=Recovery())
+    return Codes(host, FakeDirectories(ANN, BEN), local=local, recovery=Recovery(), devices=Devices(), wrong=Wrong())
 
 
 def session_of(codes, username="ann", ago=0):
@@ -119,6 +144,48 @@ async def test_who_says_yes_or_no_is_asked_with_password_and_code():
     assert await codes.use(ann, Secret("secret"), Secret("123456"))
     assert not await codes.use(ann, Secret("other"), Secret("123456"))
     assert not await codes.use(ann, Secret("secret"), Secret("000000"))
+
+
+async def test_after_too_many_wrong_codes_in_a_row_a_recovery_code_alone_is_good():
+    codes = codes_of()
+    ben = await codes.holder("ben@EXAMPLE")
+    good = Secret(pyotp.TOTP(b32encode(KEY).decode()).at(60))
+    for code in ("000000", "000001", "1" * 19):
+        assert not await codes.use(ben, Secret(""), Secret(code))
+
+    with pytest.raises(AccountRefused):
+        await codes.use(ben, Secret(""), good)
+    assert await codes.use(ben, Secret(""), Secret("1" * 20))
+    assert await codes.use(ben, Secret(""), good)
+
+
+@pytest.mark.parametrize(
+    ("made", "proven"),
+    [(None, False), (-1, False), (0, True), (RECENT, True), (RECENT + 1, False)],
+    ids=["unknown", "before", "in it", "late", "after"],
+)
+async def test_who_has_a_token_proves_it_before_the_tokens_change(made, proven):
+    codes = codes_of()
+    session = session_of(codes, "ben")
+    token = (await codes.local.tokens(await codes.holder("ben@EXAMPLE")))[0]
+
+    async def tokens(_holder):
+        return [msgspec.structs.replace(token, created_at=None if made is None else session.signed_in_at + made)]
+
+    codes.local.tokens = tokens
+    weak = msgspec.structs.replace(session, amr=("pwd",))
+
+    assert await codes.is_proven(weak) is proven
+    assert await codes.is_proven(msgspec.structs.replace(session, amr=("pwd", "otp", "mfa")))
+
+
+async def test_a_code_alone_is_no_answer_to_who_wants_the_password_too():
+    codes = codes_of(YesOrNo())
+    factor, ann, ben = OwnCode(codes), await codes.holder("ann@EXAMPLE"), await codes.holder("ben@EXAMPLE")
+
+    assert not await codes.use(ann, None, Secret("123456"))
+    assert [await factor.held(one.subject, one.user) for one in (ann, ben)] == [False, True]
+    assert not await factor.prove(ben.subject, ben.user, Secret("000000"))
 
 
 async def test_recovery_codes_of_this_service_are_for_stores_that_want_them():

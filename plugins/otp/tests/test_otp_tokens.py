@@ -10,12 +10,16 @@ from greatseal.api.directory import User
 from greatseal.api.identity import Authenticated, Upstream
 from greatseal.api.otp import CodeStore, Holder, NewToken
 from greatseal.testing import FakeClock
+from greatseal.testing.calls import FakeCall
 from greatseal.testing.otp import CodeStoreContract
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.store import open_test_database
 from greatseal_otp import recovery
-from greatseal_otp.policy import OwnToken, is_enough
+from greatseal_otp.devices import label_of
+from greatseal_otp.enough import is_enough
+from greatseal_otp.policy import OwnToken
 from greatseal_otp.recovery import Recovery
+from greatseal_otp.settings import OtpSettings
 from greatseal_otp.tables import SCHEMA
 from greatseal_otp.tokens import LocalTokens
 
@@ -43,7 +47,7 @@ class Handles:
 @pytest.fixture
 async def store(database_url):
     async with open_test_database(database_url, SCHEMA) as db:
-        host = SimpleNamespace(db=db, keys=Keys(), handles=Handles(), clock=FakeClock())
+        host = SimpleNamespace(db=db, optional_service=lambda _: None, keys=Keys(), handles=Handles(), clock=FakeClock())
         yield LocalTokens(host, Recovery(host))
 
 
@@ -92,14 +96,22 @@ async def test_the_subject_of_the_directory_is_the_one_that_counts():
             return True
 
         async def tokens(self, holder):
-            asked.append(holder.subject)
             return ()
 
-    policy = OwnToken(SimpleNamespace(tokens=Store().tokens))
+        async def has_token(self, holder):
+            asked.append(holder.subject)
+            return holder.subject[0] == "A"
+
+    async def remembered(_call, _holder, _tokens):
+        return False
+
+    host = SimpleNamespace(settings=lambda _: OtpSettings(), components=lambda _: {})
+    devices = SimpleNamespace(is_remembered=remembered)
+    policy = OwnToken(host, SimpleNamespace(has_token=Store().has_token, tokens=Store().tokens, devices=devices))
     user = User(username="Alice", realm="EXAMPLE", source="people")
 
-    assert await policy.missing(ALICE, user) == ()
-    assert await policy.missing(ALICE, None) == ()
+    assert await policy.missing(ALICE, user, FakeCall("POST")) == ("PasswordAndCode",)
+    assert await policy.missing(ALICE, None, FakeCall("POST")) == ()
     assert asked == ["Alice@EXAMPLE", "alice@EXAMPLE"]
 
 
@@ -125,3 +137,43 @@ async def test_what_was_used_up_meanwhile_or_is_of_somebody_else_is_refused(stor
     assert not await store.advance(bob, key, 7)
     assert [await store.advance(alice, key, step) for step in (7, 7, 6)] == [True, False, False]
     assert not await store.remove(bob, token.token_id)
+
+
+@pytest.mark.parametrize(
+    ("agent", "label"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/150.0.0.0 Safari/537.36", "Chrome on Linux"),
+        (
+            "Mozilla/5.0 (Linux; Android 16; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150 Mobile Safari/537.36",
+            "Chrome on Android",
+        ),
+        (
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/150 Safari/537.36 Edg/150",
+            "Edge on Windows",
+        ),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:150.0) Gecko/20100101 Firefox/150.0", "Firefox on macOS"),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Safari/604",
+            "Safari on iPhone",
+        ),
+        ("curl/8.5.0", "A browser"),
+        ("<b>\r\n", "A browser"),
+        ("", "A browser"),
+    ],
+)
+def test_a_device_has_a_name_for_people(agent, label):
+    assert label_of(agent) == label
+
+
+@pytest.mark.parametrize(("manages", "page"), [(True, "/login/enrol/codes"), (False, None)])
+async def test_who_must_have_a_token_gets_one_where_it_is_made_here(manages, page):
+    async def no_token(_holder):
+        return False
+
+    host = SimpleNamespace(settings=lambda _: OtpSettings(required_groups=("staff",)), components=lambda _: {})
+    policy = OwnToken(host, SimpleNamespace(has_token=no_token, store=lambda _: SimpleNamespace(manages=manages)))
+    user = User(username="alice", realm="EXAMPLE", source="people", groups=("staff",))
+
+    assert await policy.enrolment(ALICE, user) == page
+    assert await policy.enrolment(ALICE, None) is None
+    assert await policy.missing(ALICE, user, FakeCall("POST")) == ("PasswordAndCode",)

@@ -1,6 +1,7 @@
 """Who signs in by a ticket, and what it says of how they proved themselves. With a real KDC: tests/system/test_spnego.py."""
 
 import pytest
+import structlog
 
 from greatseal.api.directory import AccountState
 from greatseal.api.kerberos import NotConfigured, Ready, Unusable
@@ -111,9 +112,12 @@ async def test_s086_a_name_that_the_directory_alone_takes_for_anothers_signs_nob
     for name in ("Alice", "al\uff49ce"):
         users[name] = users["alice"]
 
-    answer = await counter.come(principal.encode().decode("latin-1"))
+    with structlog.testing.capture_logs() as lines:
+        answer = await counter.come(principal)
 
-    assert (answer.status, "Set-Cookie: greatseal_session" in str(answer.headers)) == (200, False)
+    assert (answer.status, [one for one in answer.cookies if one.startswith("greatseal_session")]) == (200, [])
+    (refused,) = [line for line in lines if line["event"] == "a ticket signs nobody in"]
+    assert (refused["principal"], refused["reason"]) == (principal, "the directory has alice, and to Kerberos these are two")
 
 
 async def test_another_name_of_a_person_in_the_directory_is_theirs(counter):
@@ -128,11 +132,18 @@ async def test_idp_213_a_service_gets_a_session_of_its_own(counter):
     assert (me["sub"], me["groups"], me["amr"]) == ("host/web1.localhost@LOCALHOST", [], ["kerberos"])
 
 
-async def test_a_person_whom_the_directory_does_not_know_gets_no_session(counter):
-    answer = await counter.come("nobody@LOCALHOST")
+@pytest.mark.parametrize("path", [PAGE, "/authorize"])
+async def test_a_person_whom_the_directory_does_not_know_gets_no_session_and_the_log_says_who_came(counter, path):
+    with structlog.testing.capture_logs() as lines:
+        answer = await counter.come("nobody@LOCALHOST", path)
 
-    assert answer.status == 403
+    assert (answer.status, [one for one in answer.cookies if one.startswith("greatseal_session")]) == (403, [])
     assert "does not know this account" in answer.text
+    assert "nobody" not in f"{answer.text}{answer.headers}"
+    (line,) = [line for line in lines if line["event"] == "request"]
+    assert (line["status"], line["cause"]) == (403, "no directory has nobody@LOCALHOST")
+    (event,) = await counter.desk.events("login_failure")
+    assert (event.sub, event.detail) == ("nobody@LOCALHOST", "no directory has nobody@LOCALHOST address=127.0.0.1")
 
 
 async def test_the_state_of_the_account_counts(counter):

@@ -18,6 +18,7 @@ from pyasn1_alt_modules import rfc9118
 from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.kerberos import NegotiateRefused, NotConfigured, Ready, Unusable
 from greatseal.api.problems import BadRequest, Problem, Unauthenticated, Unavailable
+from greatseal.attempts import TicketLimits
 from greatseal.jose.compact import b64url_decode, parse_compact
 from greatseal.testing import FakeClock
 from greatseal.testing.calls import FakeCall
@@ -38,6 +39,16 @@ HOST, PERSON = "host/bastion.chancery.test@CHANCERY.TEST", "alice@CHANCERY.TEST"
 MANAGED = frozenset({"WEB2.chancery.test", "db1.chancery.test", "web1.chancery.test", "bastion.chancery.test"})
 
 
+class Unlimited:
+    """Limits that nothing reaches."""
+
+    def hit(self, *_):
+        return None
+
+    def undo(self, *_):
+        pass
+
+
 class World:
     """The endpoint, and what it sees of a service."""
 
@@ -48,7 +59,8 @@ class World:
         self.tokens = FakeTokens(issuer=ISSUER)
         self.clock, self.issuer, self.node_id, self.events = FakeClock(), ISSUER, "n1", []
         self.handles = SimpleNamespace(new_id=lambda: "0b0f0b0e-0000-8000-8000-000000000001")
-        self.endpoint = TokenEndpoint(self, self.tokens, self.directories, self.negotiator if negotiator is None else negotiator(), 900)
+        accepts = self.negotiator if negotiator is None else negotiator()
+        self.endpoint = TokenEndpoint(self, self.tokens, self.directories, accepts, limits=TicketLimits(Unlimited(), "x", 0), seconds=900)
 
     async def audit_log(self, event):
         self.events.append(event)
@@ -245,6 +257,7 @@ async def test_idp_186_the_metadata_are_read_again_when_tickets_can_be_accepted_
         settings=lambda struct: struct(),
         service=lambda _: None,
         optional_service=lambda _: world.negotiator,
+        limits=Unlimited(),
         db=SimpleNamespace(write=lambda fn: Told(told).note(fn)),
     )
     oauth, openid, features = plugin.discovery(host)

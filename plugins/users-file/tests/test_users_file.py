@@ -243,19 +243,19 @@ def config(tmp_path, path):
 def test_the_commands_add_list_and_change(config, path):
     run = CliRunner().invoke
 
-    added = run(users, ["add", "-c", config, "dora", "--name", "Dora D", "--group", "staff"], input="long enough\n")
-    again = run(users, ["add", "-c", config, "dora"], input="long enough\n")
+    added = run(users, ["add", "-c", config, "dora", "--name", "Dora D", "--group", "staff"], input="long enough for us\n")
+    again = run(users, ["add", "-c", config, "dora"], input="long enough for us\n")
     short = run(users, ["passwd", "-c", config, "dora"], input="short\n")
-    unknown = run(users, ["passwd", "-c", config, "nobody"], input="long enough\n")
-    changed = run(users, ["passwd", "-c", config, "dora"], input="another one\n")
+    unknown = run(users, ["passwd", "-c", config, "nobody"], input="long enough for us\n")
+    changed = run(users, ["passwd", "-c", config, "dora"], input="another one of mine\n")
     listed = run(users, ["list", "-c", config])
 
     assert (added.exit_code, again.exit_code, short.exit_code, unknown.exit_code, changed.exit_code) == (0, 1, 1, 1, 0)
     assert "is there already" in again.output
-    assert "at least 8" in short.output
+    assert "at least 12" in short.output
     assert "Dora D" in listed.output
-    assert HASHER.verify(read(path.read_bytes()).users["dora"].password, "another one")
-    assert "another one" not in path.read_text()
+    assert HASHER.verify(read(path.read_bytes()).users["dora"].password, "another one of mine")
+    assert "another one of mine" not in path.read_text()
 
 
 def test_a_rewrite_keeps_comments(config, path):

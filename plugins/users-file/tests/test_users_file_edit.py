@@ -7,23 +7,28 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
 from greatseal.api.declarations import Secret
-from greatseal.api.identity import Denied, Password
+from greatseal.api.identity import ChangeRefused, Denied, Password
+from greatseal.api.problems import Unavailable
 from greatseal.testing import FakeClock
 from greatseal_users_file import edit
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileDirectory
 from greatseal_users_file.file import UsersFile
-from greatseal_users_file.password import FilePassword
+from greatseal_users_file.password import FilePassword, matches
 from greatseal_users_file.people import read
+from greatseal_users_file.rules import objections
+from greatseal_users_file.setter import FileSetter
 
 SERVICE = 4711
 """The number of a user and a group that nobody here is."""
@@ -325,3 +330,30 @@ def test_who_may_not_change_it_is_told_so_and_it_stays_as_it_was(open_folder, ow
     assert reason in output
     assert path.read_text() == before
     assert [one.name for one in path.parent.iterdir()] == ["users.toml"]
+
+
+async def test_a_password_is_set_without_the_old_one_by_the_rule_of_passwords(tmp_path: Path) -> None:
+    path, clock = tmp_path / "users.toml", FakeClock()
+    edit.add(path, "ann", "correct horse")
+    setter = FileSetter(path, Inline(), clock.now)
+
+    assert await setter.set("ann", Secret("short")) == ChangeRefused(messages=objections("short", "ann"))
+    assert matches(read(path.read_bytes()).users["ann"].password or "", "correct horse")
+    assert await setter.set("ann", Secret("battery staple")) is None
+    ann = read(path.read_bytes()).users["ann"]
+    assert matches(ann.password or "", "battery staple")
+    assert ann.password_changed is not None
+    assert isinstance(await setter.set("ben", Secret("battery staple")), ChangeRefused)
+    path.write_text("[[[")
+    assert isinstance(await setter.set("ann", Secret("battery staple")), ChangeRefused)
+    path.unlink()
+    with pytest.raises(Unavailable, match="cannot be changed now"):
+        await setter.set("ann", Secret("battery staple"))
+
+
+class Inline:
+    """Threads that are none."""
+
+    async def run(self, pool: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        assert pool == "argon2"
+        return fn(*args, **kwargs)

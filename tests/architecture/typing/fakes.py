@@ -9,8 +9,9 @@ from greatseal.api.identity import Login
 from greatseal.api.issuance import Issuance
 from greatseal.api.kerberos import Negotiator, Tickets
 from greatseal.api.nodes import Peers
+from greatseal.api.notices import Notices
 from greatseal.api.pages import Pages
-from greatseal.api.services import Resolver
+from greatseal.api.services import Metadata, Resolver
 from greatseal.api.tokens import Families, Tokens
 from greatseal.testing.acme import FakeAccounts, FakeChallenges, FakeEabKeys, FakeExaminer
 from greatseal.testing.calls import FakeCall
@@ -21,9 +22,10 @@ from greatseal.testing.issuance import FakeIssuance
 from greatseal.testing.logins import FakeLogin
 from greatseal.testing.negotiate import FakeNegotiator, FakeTickets
 from greatseal.testing.nodes import Nodes, Wire
+from greatseal.testing.notices import FakeNotices
 from greatseal.testing.pages import FakePages
 from greatseal.testing.resolver import FakeResolver
-from greatseal.testing.tokens import FakeFamilies, FakeTokens
+from greatseal.testing.tokens import FakeFamilies, FakeMetadata, FakeTokens
 
 CALL: Call = FakeCall()
 
@@ -37,8 +39,10 @@ EXAMINER: Examiner = FakeExaminer()
 FAMILIES: Families = FakeFamilies()
 ISSUANCE: Issuance = FakeIssuance()
 LOGIN: Login = FakeLogin()
+METADATA: Metadata = FakeMetadata()
 NEGOTIATE: Negotiator = FakeNegotiator()
 TICKETS: Tickets = FakeTickets()
+NOTICES: Notices = FakeNotices()
 PAGES: Pages = FakePages()
 PEERS: Peers = Wire(Nodes(()), "n1")
 RESOLVER: Resolver = FakeResolver()

@@ -44,15 +44,15 @@ class UsersFile(Directory, ClaimsProvider):
         return {claim: value for claim, value in known.items() if claim in wanted and value is not None}
 
 
-class Federation(ClientResolver):
-    """OpenID Federation: the client_id is the URL of its entity statement."""
+class Published(ClientResolver):
+    """Clients that a list on the web has, by their URL."""
 
-    name = "openid-federation"
+    name = "published"
 
     async def resolve(self, client_id: str) -> Client | None:
         if not (client_id.startswith("https://") and urlsplit(client_id).hostname):
             return None
-        return Client(client_id=client_id, token_endpoint_auth_method="private_key_jwt", jwks={"keys": []}, source="federation")
+        return Client(client_id=client_id, token_endpoint_auth_method="private_key_jwt", jwks={"keys": []}, source="published")
 
 
 class Uid(Selector[int]):

@@ -1,32 +1,26 @@
-"""LOGIN as an upstream callback and others use it, and the authenticators behind it.
+"""Authenticators, and who changes a password.
 
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import assert_never
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from greatseal.api.declarations import Secret
-from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
     Attempted,
     Authenticated,
     Authenticator,
     ChangeRefused,
-    Completed,
     Denied,
-    FactorRequired,
-    LoggedIn,
-    Login,
     LoginContext,
     Password,
     PasswordAndCode,
     PasswordChanger,
-    PasswordExpired,
-    Upstream,
 )
+from greatseal.api.passwords import PasswordSetter
+from greatseal.api.problems import Unavailable
 
 # ---- Authenticators: password, password and code, Negotiate
 
@@ -50,6 +44,24 @@ class OtpAuthenticator(Authenticator[PasswordAndCode]):
         return msgspec.structs.replace(first, amr=(*first.amr, "otp", "mfa"))
 
 
+class DirectorySetter(PasswordSetter):
+    """Sets a password as the administrator of a directory, who may set those of some people alone."""
+
+    name = "directory"
+
+    def __init__(self, entries: dict[str, str], may_set: frozenset[str]) -> None:
+        self.entries = entries
+        self.may_set = may_set
+
+    async def set(self, username: str, new: Secret) -> ChangeRefused | None:
+        if username not in self.may_set:
+            return ChangeRefused(messages=("ask an administrator for a new password",))
+        if username not in self.entries:
+            raise Unavailable("the directory does not answer")
+        self.entries[username] = new.value
+        return None
+
+
 class LocalChanger(PasswordChanger):
     """Sets a password where nobody but this service has it, by a rule of its own."""
 
@@ -66,33 +78,3 @@ class LocalChanger(PasswordChanger):
             return ChangeRefused(messages=(f"the new password has {self.shortest} characters at least",))
         self.passwords[username] = new.value
         return Authenticated(username=username, realm="EXAMPLE", amr=("pwd",))
-
-
-# ---- Pages and endpoints
-
-
-async def upstream_callback(login: Login, call: Call, upstream_id: str, claims: Mapping[str, str], local: str, return_to: str) -> Reply:
-    """GET /internal/callback/{upstream_id}, after the ID token was verified and its subject mapped to a local user."""
-    username, _, realm = local.rpartition("@")
-    upstream = Upstream(id=upstream_id, subject=claims["sub"], session=claims.get("sid"))
-    authenticated = Authenticated(username=username, realm=realm, amr=("fed",), acr=claims.get("acr"), upstream=upstream)
-    return page(await login.complete(call, authenticated, return_to))
-
-
-async def upstream_logout(login: Login, sessions: Sequence[str]) -> Reply:
-    """POST /backchannel/logout/{upstream_id}: the plugin noted the ids of ``LoggedIn.session`` that came of this upstream session."""
-    for id in sessions:
-        await login.end(id)
-    return Reply.empty(200)
-
-
-def page(completed: Completed) -> Reply:
-    match completed:
-        case LoggedIn(return_to=return_to, headers=headers):
-            return Reply(status=303, headers=(("Location", return_to), *headers))
-        case FactorRequired(headers=headers):
-            return Reply(status=303, headers=(("Location", "/ui/auth/login"), *headers))
-        case PasswordExpired():
-            return Reply(status=303, headers=(("Location", "/login/change-password"),))
-        case _:
-            assert_never(completed)

@@ -248,6 +248,15 @@ class Proposal(Wanted, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
 
 
+class Awaited(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request that waits for a sign-in asks of it. ``acr`` are classes of which it needs one; ``max_age`` is seconds."""
+
+    acr: tuple[str, ...] = ()
+    max_age: int | None = None
+    prompt: tuple[str, ...] = ()
+    login_hint: str | None = None
+
+
 class Authorizations(Protocol):
     """Requests for authorization at endpoints of other plugins (service AUTHORIZATIONS).
 
@@ -273,6 +282,12 @@ class Authorizations(Protocol):
         """The subject of an ``id_token_hint``, expired or not.
 
         Raises BadRequest for what is no ID token that was issued here to this client.
+        """
+
+    async def awaited(self, return_to: str) -> Awaited | None:
+        """What the request asks of a sign-in that leads to ``return_to``; None for a sign-in for nobody's sake.
+
+        For who signs people in elsewhere. Whether a sign-in is enough is decided when the request goes on.
         """
 
     async def shown(self, authorization: Authorization, subject: str) -> Sequence[Shown]:

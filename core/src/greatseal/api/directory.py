@@ -103,6 +103,10 @@ class Directory(ABC):
     async def group(self, name: str) -> Group | None:
         """The group with its members."""
 
+    async def with_email(self, email: str) -> Sequence[User]:
+        """Users with that address, in ASCII, compared without case; two are enough where there are more. ``groups`` may be left out."""
+        return ()
+
     async def users(self, prefix: str, limit: int, after: str = "") -> Sequence[User]:
         """Users whose short name begins with ``prefix`` and comes after ``after``, by name, at most ``limit``; ``groups`` may be left out.
 
@@ -139,6 +143,9 @@ class Directories(Protocol):
 
     async def user(self, username: str) -> User | None:
         """By short name, or by ``name@realm`` among the directories of that realm."""
+
+    async def with_email(self, email: str) -> Sequence[User]:
+        """Users of every directory with that address, in ASCII, compared without case."""
 
     async def group(self, name: str) -> Group | None:
         """By name."""

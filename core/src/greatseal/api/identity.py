@@ -17,6 +17,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.http import Call, Caller, Reply
 from greatseal.api.problems import Forbidden, Unauthenticated
+from greatseal.api.store import Tx
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -37,6 +38,8 @@ class PasswordAndCode(msgspec.Struct, frozen=True, kw_only=True):
     username: str
     password: Secret
     code: Secret
+    remember: bool = False
+    """Whether the person wishes not to be asked for a code at this browser for a while."""
 
 
 class NegotiateHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +140,8 @@ class Authenticator(ABC, Generic[K]):
     """``users-file``, ``pam``: the name in the configuration and in the audit log."""
     credential: ClassVar[type[Credential]]
     """The type that :meth:`attempt` is given."""
+    remembers: int = 0
+    """For how many days a browser may go without a second factor, where the person wishes it; the page of a code offers it then."""
     hashes: ClassVar[bool] = False
     """Whether a wrong password costs an Argon2id hash of this process. Where it does not, the caller spends one, as for an unknown user."""
 
@@ -156,9 +161,6 @@ class Authenticator(ABC, Generic[K]):
         For a credential that browsers show only when they are asked. The page is served as 401 then, for those that have none.
         """
         return ""
-
-
-# ---- Around the login page
 
 
 class LoginOption(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,21 +265,50 @@ class FactorRequired(msgspec.Struct, frozen=True, kw_only=True):
 
     credentials: tuple[str, ...]
     headers: Headers = ()
+    enrol: str | None = None
+    """The path of the page where the person gets what they have not, to which :meth:`Login.enrol` leads."""
 
 
 Completed: TypeAlias = LoggedIn | FactorRequired | PasswordExpired
+WithSession: TypeAlias = Callable[[Tx, SessionView], object] | None
+"""What commits with a new session, such as what a plugin keeps of it; perhaps called twice, no I/O."""
 
 
 class FactorPolicy(Component):
     """Wants more of some people than what they proved, such as the code of a token that they have."""
 
     @abstractmethod
-    async def missing(self, authenticated: Authenticated, user: User | None) -> Sequence[str]:
+    async def missing(self, authenticated: Authenticated, user: User | None, call: Call) -> Sequence[str]:
         """By what the person can prove what is missing, as in :class:`FactorRequired`; nothing when it is enough.
 
         ``user`` is the person as their directory knows them, None where no directory serves the realm. Asked at every sign-in, before the
         session is made. What it raises refuses the sign-in.
         """
+
+    async def enrolment(self, authenticated: Authenticated, user: User | None) -> str | None:
+        """The path of the page where the person gets what :meth:`missing` asks for, None for who has it."""
+        return None
+
+
+class Factor(Component):
+    """One more proof of a person who is known, such as the code of a token: who wants more looks here at what the person has."""
+
+    amr: ClassVar[tuple[str, ...]]
+    """The authentication methods (RFC 8176) that it proves. What is ``typed`` comes beside those of the session."""
+    typed: ClassVar[bool] = True
+    """Whether it is a code to be typed (:meth:`prove`), or else a sign-in of its own: that of the :class:`LoginScript` of this ``name``."""
+    page: ClassVar[str]
+    """The path of the page where a person gets one."""
+    words: ClassVar[str]
+    """Of the link there."""
+
+    @abstractmethod
+    async def held(self, subject: str, user: User | None) -> bool:
+        """Whether the person has one that can be proven now. ``user`` as for a :class:`FactorPolicy`."""
+
+    async def prove(self, subject: str, user: User | None, code: Secret) -> bool:
+        """Whether the code is good, which is used up by the question. The caller counts attempts."""
+        raise NotImplementedError
 
 
 class ExpiredTicket(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +318,14 @@ class ExpiredTicket(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     changer: str
     return_to: str
+
+
+class Enrolling(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may get a second factor without a session: the person who proved the first one at ``proven_at`` (microseconds)."""
+
+    authenticated: Authenticated
+    return_to: str
+    proven_at: int
 
 
 class Login(Protocol):
@@ -299,8 +338,8 @@ class Login(Protocol):
         RateLimited, Unavailable.
         """
 
-    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
-        """Make the session, or say what is missing. A session that the call brought is ended (fixation).
+    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None, *, also: WithSession = None) -> Completed:
+        """Make the session, ``also`` with it, or say what is missing. A session that the call brought is ended (fixation).
 
         The subject is looked up in the directories of its realm. One that they do not know is refused, unless it is a service principal
         (with a slash). Of a realm that no directory serves, the authenticator's word alone counts: the session has that name, no groups,
@@ -328,6 +367,12 @@ class Login(Protocol):
 
     async def ticket(self, call: Call) -> ExpiredTicket | None:
         """The ticket of the call, None when there is none or it is too old. It stays until ``complete`` made a session with it."""
+
+    async def enrol(self, call: Call, authenticated: Authenticated, required: FactorRequired, return_to: str | None) -> Reply:
+        """Redirect to ``required.enrol``, with a ticket in a short-lived HttpOnly cookie."""
+
+    async def enrolling(self, call: Call) -> Enrolling | None:
+        """The ticket of :meth:`enrol`, None when its person may not sign in by now. Its page ends in :meth:`complete`."""
 
     async def session(self, call: Call) -> SessionView | None:
         """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""

@@ -80,10 +80,11 @@ class PasswordVerdict(Enum):
 class Tickets(Protocol):
     """What the service asks of its KDC: the service TICKETS."""
 
-    def credentials(self) -> object:
-        """Credentials of the service itself, from its keytab, to initiate with: what a GSSAPI bind of an LDAP library takes.
+    def credentials(self, service: str) -> object:
+        """Credentials of the service itself, from its keytab, with a ticket for another: what a GSSAPI bind of an LDAP library takes.
 
-        A ``gssapi.Credentials``, kept and renewed by the provider. It may ask the KDC: to be called in a thread. Raises Unavailable.
+        ``service`` is host-based (RFC 2743 s4.1), such as ``ldap@ipa1.example.com``. A ``gssapi.Credentials``, kept and renewed by the
+        provider: whoever uses it asks no KDC. To be called in a thread, which waits some seconds at most. Raises Unavailable.
         """
 
     async def password(self, principal: str, password: Secret) -> PasswordVerdict:

@@ -96,6 +96,13 @@ class CodeStore(Component):
         Stores are asked in the order of the configuration; that of the plugin otp itself takes whom no other one keeps.
         """
 
+    async def takes_both(self, holder: Holder) -> bool:
+        """Whether the person's home checks password and code as one, for an authenticator of its own: every other one leaves them to it.
+
+        Asked before the password is.
+        """
+        return False
+
     @abstractmethod
     async def tokens(self, holder: Holder) -> Sequence[Token]:
         """The tokens of the person, the oldest first: none where the store cannot tell."""

@@ -103,6 +103,9 @@ class Pages(Protocol):
     def sign_in(self, return_to: str) -> Reply:
         """A redirect to the page where people sign in, and from there to ``return_to``, a path of the issuer's with its query."""
 
+    def step_up(self, return_to: str) -> Reply:
+        """A redirect to the page where who is signed in proves one thing more, and from there to ``return_to``."""
+
     def form_token(self, call: Call) -> tuple[str, Headers]:
         """The token of forms in the browser of the call, for a form that is no template, and the headers that make it good there."""
 

@@ -1,8 +1,8 @@
 """Services: one provider each, found by a typed key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from greatseal.api.issuance import Issuance
     from greatseal.api.kerberos import Negotiator, Tickets
     from greatseal.api.nodes import Peers
+    from greatseal.api.notices import Notices
     from greatseal.api.pages import Pages
     from greatseal.api.tokens import Families, Tokens
 
@@ -87,6 +88,16 @@ class Resolver(Protocol):
         """Records of any type, as dnspython rdata."""
 
 
+class Metadata(Protocol):
+    """What this issuer says of itself, for documents that repeat it: host.discovery() has only what plugins add."""
+
+    async def document(self, name: Literal["openid", "oauth"]) -> Mapping[str, Any]:
+        """The members of the discovery document as they are now (OpenID Connect Discovery s3, RFC 8414 s2)."""
+
+    def key_set(self) -> Mapping[str, Any]:
+        """What is behind ``jwks_uri`` now (RFC 7517 s5)."""
+
+
 RESOLVER: ServiceKey[Resolver] = ServiceKey("resolver", "greatseal.api.services:Resolver")
 """DNS (plugin resolver)."""
 ISSUANCE: "ServiceKey[Issuance]" = ServiceKey("issuance", "greatseal.api.issuance:Issuance")
@@ -113,8 +124,12 @@ AUTHORIZATIONS: "ServiceKey[Authorizations]" = ServiceKey("authorizations", "gre
 """Requests for authorization (plugin idp)."""
 FAMILIES: "ServiceKey[Families]" = ServiceKey("families", "greatseal.api.tokens:Families")
 """Refresh token families (plugin idp)."""
+METADATA: ServiceKey[Metadata] = ServiceKey("metadata", "greatseal.api.services:Metadata")
+"""What this issuer says of itself (plugin idp)."""
 PEERS: "ServiceKey[Peers]" = ServiceKey("peers", "greatseal.api.nodes:Peers")
 """The other nodes. Planned, for the feature cluster-nats."""
+NOTICES: "ServiceKey[Notices]" = ServiceKey("notices", "greatseal.api.notices:Notices")
+"""Notices to people about their account (plugin notices)."""
 NEGOTIATE: "ServiceKey[Negotiator]" = ServiceKey("negotiate", "greatseal.api.kerberos:Negotiator")
 """The GSS acceptor (plugin gssapi)."""
 TICKETS: "ServiceKey[Tickets]" = ServiceKey("tickets", "greatseal.api.kerberos:Tickets")

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec
 
 import click
 
-from greatseal.ctl.client import LOGIN, CtlProblem, Server, SessionFile
+from greatseal.ctl.client import CtlProblem, Server, SessionFile
 from greatseal.ctl.tables import Output, printable
 
 __all__ = ["LIMIT", "WHEN", "YES", "Admin", "CtlProblem", "command", "confirm", "members_of", "operator_command", "secret_of", "timestamp"]
@@ -53,7 +53,7 @@ class Admin:
         """The server with the session; the cookie goes to the server that gave it alone."""
         stored = self.file.read()
         if stored is None or stored.server != self.url:
-            raise CtlProblem(f"not signed in to {self.url}; {LOGIN}")
+            raise CtlProblem(f"not signed in to {self.url}; sign in with: greatseal ctl --server {self.url} login")
         return Server(self.url, cookie=stored.cookie, token=stored.token, ca_file=self.ca_file)
 
     def anonymous(self, certificate: tuple[Path, Path | None] | None = None) -> Server:

@@ -27,12 +27,13 @@ _NEXT = re.compile(r'<[^>?]*\?([^>]*)>\s*;\s*rel="?next"?(?=[\s;,]|\Z)', re.IGNO
 class CtlProblem(Exception):
     """What went wrong, in one line for the person. ``code`` is the exit code: 1 a failed operation, 2 bad usage.
 
-    ``fields`` are what the server says about single fields, by name.
+    ``fields`` are what the server says about single fields, by name; ``answer`` is the JSON of its refusal.
     """
 
-    def __init__(self, message: str, *, code: int = 1, fields: Mapping[str, str] | None = None) -> None:
+    def __init__(self, message: str, *, code: int = 1, fields: Mapping[str, str] | None = None, answer: object = None) -> None:
         super().__init__(message)
         self.code = code
+        self.answer = answer
         self.fields = fields or {}
 
 
@@ -171,7 +172,7 @@ class Server:
         except (OSError, http.client.HTTPException) as error:
             raise CtlProblem(f"{self.url} cannot be reached: {str(error) or type(error).__name__}") from None
         if not 200 <= answer.status < 300 or (answer.value is None and answer.status != 204):
-            raise CtlProblem(f"{self.url}: {refusal(answer)}", fields=refused_fields(answer))
+            raise CtlProblem(f"{self.url}: {refusal(answer)}", fields=refused_fields(answer), answer=answer.value)
         return answer
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -247,6 +248,8 @@ def refusal(answer: Answer) -> str:
     message = f"{description} ({error})" if description else error
     if error == "unauthenticated":
         return f"{message}; {LOGIN}"
+    if error == "insufficient_user_authentication":
+        return f"a stronger sign-in is needed ({error}), with a one-time code for example; {LOGIN}"
     if permission := answer.value.get("required_permission"):
         return f"{message}; it needs the permission {permission}"
     return message

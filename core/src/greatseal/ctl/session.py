@@ -110,11 +110,23 @@ def _by_password(admin: Admin, username: str | None, password_file: str | None) 
     if username is None:
         username = click.prompt("Username", err=True)
     password = secret_of(password_file) if password_file else click.prompt("Password", hide_input=True, err=True)
-    answer = server.ask("POST", "api", "auth", "login", body={"username": username, "password": password})
+    answer = _with_code(server, {"username": username, "password": password})
     pair = next(((name, value) for name, value in answer.cookies.items() if name.endswith(COOKIE)), None)
     if pair is None:
         raise CtlProblem(f"{server.url} gave no session")
     return StoredSession(server=server.url, cookie="=".join(pair), username=str(username)), answer.value["sub"], answer.value
+
+
+def _with_code(server: Server, credentials: dict[str, str]) -> Any:
+    """The answer to a sign-in; a one-time code is asked for where one is needed."""
+    try:
+        return server.ask("POST", "api", "auth", "login", body=credentials)
+    except CtlProblem as problem:
+        said = problem.answer if isinstance(problem.answer, dict) else {}
+        if said.get("error") != "factor_required" or "PasswordAndCode" not in said.get("credentials", ()):
+            raise
+    code = click.prompt("One-time code", err=True)
+    return server.ask("POST", "api", "auth", "otp", body={**credentials, "otp_code": str(code)})
 
 
 def _by_certificate(admin: Admin, cert: Path, key: Path | None) -> tuple[StoredSession, str, Any]:

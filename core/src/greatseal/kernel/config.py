@@ -151,7 +151,9 @@ class Binder:
             if None not in made.values():  # else nobody can tell which there are
                 bound.keyed[struct] = {key: value for key, value in made.items() if value is not None}
         elif section.endswith("[]"):
-            tables = _tables(section.removesuffix("[]"), document.get(section.removesuffix("[]"), {}))
+            name = section.removesuffix("[]")
+            required = any(field.required for field in msgspec.structs.fields(struct))
+            tables = _tables(name, document.get(name, [] if required else {}))
             decoded = [self._decode(place, item, declaration, seen) for place, item in tables]
             if None not in decoded:
                 bound.repeated[struct] = [item for item in decoded if item is not None]

@@ -11,7 +11,7 @@ import click
 from greatseal.api.keys import BlockedKey
 from greatseal.api.problems import StartProblem
 from greatseal.api.store import Tx
-from greatseal.cli import CONFIG, kernel_of, one_line_each, run
+from greatseal.cli import CONFIG, kernel_of_store, one_line_each, run
 from greatseal.kernel.kernel import Kernel
 from greatseal.keys.blocked import listed
 from greatseal.keys.given import given_key
@@ -39,7 +39,7 @@ def block(given: str, reason: str, path: Path) -> None:
     """Let nobody use a key any more. The service must be stopped."""
     if not reason.isprintable() or not 1 <= len(reason.strip()) <= LONGEST_REASON:
         raise StartProblem(f"--reason: expected one line of 1 to {LONGEST_REASON} characters")
-    name, kernel = given_key(given), kernel_of(path)
+    name, kernel = given_key(given), kernel_of_store(path)
 
     def add(tx: Tx) -> bool:
         return kernel.blocked_keys.block(tx, name, reason=reason.strip(), by=_operator())
@@ -53,7 +53,7 @@ def block(given: str, reason: str, path: Path) -> None:
 @one_line_each
 def unblock(given: str, path: Path) -> None:
     """Let a key be used again. The service must be stopped."""
-    name, kernel = given_key(given), kernel_of(path)
+    name, kernel = given_key(given), kernel_of_store(path)
 
     def take_out(tx: Tx) -> bool:
         return kernel.blocked_keys.unblock(tx, name, by=_operator())
@@ -66,7 +66,7 @@ def unblock(given: str, path: Path) -> None:
 @one_line_each
 def blocked(path: Path) -> None:
     """List the blocked keys, ordered by their SHA-256: when, by whom, why. It may run beside the service."""
-    run(_list(kernel_of(path)))
+    run(_list(kernel_of_store(path)))
 
 
 def _write(kernel: Kernel, work: Callable[[Tx], bool]) -> bool:

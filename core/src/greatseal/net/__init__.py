@@ -3,7 +3,7 @@
 from greatseal.net.addresses import PUBLIC, AddressPolicy, is_public
 from greatseal.net.endpoints import parse_server
 from greatseal.net.onion import is_onion, onion_key, service_of
-from greatseal.net.outbound import SECONDS, Blocked, Fetched, NameResolver, Peer, fetch, open_connection
+from greatseal.net.outbound import SECONDS, Blocked, Fetched, NameResolver, Peer, connect, fetch, open_connection
 from greatseal.net.remote_keys import RemoteKeys
 from greatseal.net.system import SystemResolver
 from greatseal.net.text import excerpt, listing
@@ -22,6 +22,7 @@ __all__ = [
     "SystemResolver",
     "Tor",
     "TorAccess",
+    "connect",
     "excerpt",
     "fetch",
     "is_onion",

@@ -14,8 +14,9 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Protocol, TypeVar
@@ -33,7 +34,7 @@ from greatseal.net.onion import is_onion, onion_key
 from greatseal.net.text import excerpt
 from greatseal.net.tor import Tor, connected_to
 
-__all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "fetch", "open_connection"]
+__all__ = ["Blocked", "Fetched", "NameResolver", "Peer", "connect", "fetch", "open_connection"]
 
 T = TypeVar("T")
 
@@ -167,7 +168,8 @@ async def open_connection(
     try:
         async with asyncio.timeout(seconds) as limit:
             addresses = await _checked_addresses(host, resolver, policy, trail)
-            reader, writer = await _connect(addresses, port, tls, server_hostname or host, trail)
+            use = partial(_streams, tls=tls, server_hostname=server_hostname or host)
+            reader, writer = await _connect(addresses, port, use, trail)
             try:
                 yield Peer(trail.address, reader, writer)
             finally:
@@ -180,6 +182,18 @@ async def open_connection(
         raise Unreachable(f"{trail}: closed before the answer was complete") from error
     except OSError as error:
         raise trail.broken(error) from error
+
+
+async def connect(
+    host: str, port: int, *, resolver: NameResolver, policy: AddressPolicy = PUBLIC, seconds: float = SECONDS
+) -> socket.socket:
+    """A TCP connection to ``host``, for a library that speaks over it and closes it. Raises as :func:`open_connection`."""
+    trail = _Trail(f"{host} port {port}", seconds)
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await _connect(await _checked_addresses(host, resolver, policy, trail), port, _itself, trail)
+    except TimeoutError as error:
+        raise (trail.timed_out() if limit.expired() else trail.broken(error)) from error
 
 
 class _Trail:
@@ -307,13 +321,6 @@ async def _begun(target: URL, addresses: Sequence[str], tls: ssl.SSLContext | bo
     raise Unreachable(f"{trail}: {'; '.join(failed)}")
 
 
-async def _connected(address: str, port: int, tor: Tor | None) -> socket.socket:
-    """A connection to an address that was checked."""
-    if tor is not None and is_onion(address):
-        return await tor.connected(address, port)
-    return await connected_to(address, port)
-
-
 async def _closing(connected: socket.socket, use: Awaitable[T]) -> T:
     """What comes of ``use``, which takes over the connection; closed when it fails."""
     try:
@@ -336,21 +343,24 @@ async def _read(answer: Answer, max_body: int, trail: _Trail) -> bytes:
     raise IncorrectResponse(f"{trail}: status {answer.status}, and a body of over {max_body} bytes")
 
 
-async def _connect(
-    addresses: Sequence[str], port: int, tls: ssl.SSLContext | None, server_hostname: str, trail: _Trail
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Streams over the first address that takes the connection."""
+async def _connect(addresses: Sequence[str], port: int, use: Callable[[socket.socket], Awaitable[T]], trail: _Trail) -> T:
+    """What comes of ``use`` over the first address that takes the connection."""
     failed: list[str] = []
     for address, seconds in trail.shares(addresses):
         try:
             async with asyncio.timeout(seconds):
-                connected = await _connected(address, port, trail.tor)
-            return await _closing(connected, _streams(connected, tls, server_hostname))
+                by_tor = trail.tor if is_onion(address) else None
+                connected = await (by_tor.connected(address, port) if by_tor is not None else connected_to(address, port))
+            return await _closing(connected, use(connected))
         except ssl.SSLError:
             raise
         except OSError as error:
             failed.append(f"{address}: {_reason(error)}")
     raise Unreachable(f"{trail}: {'; '.join(failed)}")
+
+
+async def _itself(connected: socket.socket) -> socket.socket:
+    return connected
 
 
 async def _streams(

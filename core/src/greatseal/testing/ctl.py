@@ -21,7 +21,10 @@ COOKIE = "__Host-greatseal_session=v1"
 
 
 class AdminDesk(ABC):
-    """A plugin with an admin API for everybody whose password is ``right``. ``seen`` has what was asked: method, path, body."""
+    """A plugin with an admin API for everybody whose password is ``right``, and of carol the code ``123456``.
+
+    ``seen`` has what was asked: method, path, body.
+    """
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, Any]] = []
@@ -34,14 +37,22 @@ class AdminDesk(ABC):
     def routes(self) -> Sequence[Route]:
         """The sign-in, the sign-out, and every path of the admin API."""
         everything = [Route(method, "/api/admin/{path*}", self._answer) for method in ("GET", "POST", "PUT", "DELETE")]
-        return [Route("POST", "/api/auth/login", self._login), Route("POST", "/api/auth/logout", self._logout), *everything]
+        by_code = Route("POST", "/api/auth/otp", self._with_code)
+        return [by_code, Route("POST", "/api/auth/login", self._login), Route("POST", "/api/auth/logout", self._logout), *everything]
 
     async def _login(self, call: Call) -> Reply:
         given = await call.body(dict[str, Any])
         if given["password"] != "right":  # noqa: S105  # of a test
             raise Unauthenticated("the name or the password is wrong")
+        if given["username"] == "carol" and "otp_code" not in given:
+            return Reply.json({"error": "factor_required", "credentials": ["PasswordAndCode"]}, status=403)
         cookie = ("Set-Cookie", f"{COOKIE}; Path=/; HttpOnly; Secure")
         return Reply.json({"sub": f"{given['username']}@X"}).with_headers(("Set-Cookie", "other=1"), cookie)
+
+    async def _with_code(self, call: Call) -> Reply:
+        if (await call.body(dict[str, Any]))["otp_code"] != "123456":
+            raise Unauthenticated("the code is wrong")
+        return await self._login(call)
 
     async def _logout(self, call: Call) -> Reply:
         self._require_session(call)

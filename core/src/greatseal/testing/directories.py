@@ -29,6 +29,11 @@ class FakeDirectories:
         found = self.people.get(name)
         return found if found is not None and realm in {"", found.realm} else None
 
+    async def with_email(self, email: str) -> Sequence[User]:
+        """Those of the people."""
+        self._reach()
+        return [user for user in self.people.values() if (user.email or "").lower() == email.lower()]
+
     async def group(self, name: str) -> Group | None:
         """One that somebody is in."""
         return next((group for group in await self.groups(name, len(self.people) + 1) if group.name == name), None)

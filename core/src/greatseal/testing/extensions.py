@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 import pytest
 
-from greatseal.api.authorization import Ask, Authorization, Extension, Granting, Place, Proposal, ResponseMode, Shown, Terms, Wish
+from greatseal.api.authorization import Ask, Authorization, Awaited, Extension, Granting, Place, Proposal, ResponseMode, Shown, Terms, Wish
 from greatseal.api.clients import Client, ProvenRequest, Registration
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
@@ -160,6 +160,7 @@ class FakeAuthorizations:
         self._kept = Kept(self._approvals)
         self.refusal: Problem | None = None
         self.hints: dict[str, str] = {}
+        self.waiting: dict[str, Awaited] = {}
 
     @property
     def proposals(self) -> Mapping[bytes, Proposal]:
@@ -201,6 +202,10 @@ class FakeAuthorizations:
             max_age=min((wish.max_age for wish in wishes.values() if wish.max_age is not None), default=None),
             more=msgspec.json.decode(msgspec.json.encode(more)),
         )
+
+    async def awaited(self, return_to: str) -> Awaited | None:
+        """What :attr:`waiting` has for it."""
+        return self.waiting.get(return_to)
 
     async def shown(self, authorization: Authorization, subject: str) -> Sequence[Shown]:
         """As the contract says."""

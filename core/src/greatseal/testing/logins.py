@@ -20,6 +20,7 @@ from greatseal.api.identity import (
     Completed,
     Credential,
     Denied,
+    Enrolling,
     ExpiredTicket,
     FactorRequired,
     LoggedIn,
@@ -32,6 +33,7 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
     SessionView,
+    WithSession,
 )
 from greatseal.testing.calls import FakeCall
 
@@ -273,6 +275,7 @@ class FakeLogin:
         self.changers = changers
         self.sessions: dict[str, SessionView] = {}
         self.tickets: dict[int, ExpiredTicket] = {}
+        self.enrolments: dict[int, Enrolling] = {}
         self.counted: list[str] = []
         self.failures: list[tuple[str, str, str | None]] = []
         self._of_calls: dict[int, str] = {}
@@ -301,7 +304,14 @@ class FakeLogin:
                     return attempted
         return NotMine()
 
-    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+    async def complete(
+        self,
+        call: Call,
+        authenticated: Authenticated,
+        return_to: str | None,
+        *,
+        also: WithSession = None,  # noqa: ARG002  there is no transaction
+    ) -> Completed:
         """A session of the call."""
         name = f"session-{len(self.sessions) + 1}"
         self.sessions[name] = SessionView(
@@ -352,6 +362,15 @@ class FakeLogin:
     async def ticket(self, call: Call) -> ExpiredTicket | None:
         """Of a call that :meth:`expired` was asked for."""
         return self.tickets.get(id(call))
+
+    async def enrol(self, call: Call, authenticated: Authenticated, required: FactorRequired, return_to: str | None) -> Reply:
+        """A redirect, after which :meth:`enrolling` knows the call."""
+        self.enrolments[id(call)] = Enrolling(authenticated=authenticated, return_to=return_to or "/account", proven_at=0)
+        return Reply(status=303, headers=(("Location", required.enrol or "/account"),))
+
+    async def enrolling(self, call: Call) -> Enrolling | None:
+        """Of a call that :meth:`enrol` was asked for."""
+        return self.enrolments.get(id(call))
 
     async def session(self, call: Call) -> SessionView | None:
         """The one that was made in the call."""

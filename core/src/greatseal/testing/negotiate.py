@@ -58,7 +58,7 @@ class FakeTickets:
         self.verdicts = dict(verdicts or {})
         self.down = False
 
-    def credentials(self) -> object:
+    def credentials(self, service: str) -> object:  # noqa: ARG002  # the contract's parameter
         """Something that no library takes."""
         if self.down:
             raise Unavailable("the KDC cannot be asked now")

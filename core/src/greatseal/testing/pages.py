@@ -72,6 +72,10 @@ class FakePages:
         """As the contract says."""
         return Reply(status=status, headers=(("Location", self.prefix + path), *headers))
 
+    def step_up(self, return_to: str) -> Reply:
+        """Leads to the page where one proves more."""
+        return self.see_other(f"/ui/auth/step-up?return_to={return_to}")
+
     def sign_in(self, return_to: str) -> Reply:
         """To ``/sign-in``."""
         return self.see_other(f"/sign-in?return_to={quote(self.prefix + return_to, safe='')}")

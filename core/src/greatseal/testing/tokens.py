@@ -1,4 +1,4 @@
-"""What every grant must do, as a test class to inherit; and a TOKENS and FAMILIES for unit tests."""
+"""What every grant must do, as a test class to inherit; and a TOKENS, FAMILIES and METADATA for unit tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import sign_compact
 from greatseal.testing.kept import Kept
 
-__all__ = ["FakeFamilies", "FakeTokens", "GrantContract"]
+__all__ = ["FakeFamilies", "FakeMetadata", "FakeTokens", "GrantContract"]
 
 JUNK = ("x", " ", "a.b.c", "\0", "ä", "../x", "ac_n1_x", "x" * 5_000)
 TAKEN_BACK = frozenset({"at+jwt", "jwt"})
@@ -265,3 +265,19 @@ class FakeFamilies:
             named = (subject, one.subject), (client_id, one.client_id), (session_id, session)
             if all(wanted in {None, found} for wanted, found in named):
                 self._kept.put(tx, id, _Held(one, live=False))
+
+
+class FakeMetadata:
+    """METADATA (:class:`greatseal.api.services.Metadata`): ``members`` are those of both documents."""
+
+    def __init__(self, issuer: str = "https://issuer.example", **members: Any) -> None:
+        self.members = {"issuer": issuer, "jwks_uri": f"{issuer}/jwks", **members}
+        self.keys: list[Mapping[str, Any]] = []
+
+    async def document(self, name: str) -> Mapping[str, Any]:  # noqa: ARG002  # of the contract
+        """As the contract says."""
+        return self.members
+
+    def key_set(self) -> Mapping[str, Any]:
+        """As the contract says."""
+        return {"keys": self.keys}

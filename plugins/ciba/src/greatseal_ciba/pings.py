@@ -8,7 +8,7 @@ from greatseal.api.moments import SECOND
 from greatseal.api.store import Row
 from greatseal.db.tables import param
 from greatseal.host import Host
-from greatseal.outbox import Notice, Outbox
+from greatseal.outbox import Outbox, Posting
 from greatseal_ciba.registration import ENDPOINT
 from greatseal_ciba.requests import Notification
 from greatseal_ciba.settings import NotificationSettings
@@ -32,11 +32,11 @@ class Pings(Outbox):
         super().__init__(host, t, OVER, allow_private=host.settings(NotificationSettings).allow_private_notification_hosts)
         self._clients = clients
 
-    async def notice(self, row: Row) -> Notice | None:
+    async def posting(self, row: Row) -> Posting | None:
         client = await self._clients.get(row.client_id)
         uri = client.more.get(ENDPOINT) if client is not None else None
         if not uri:
             return None
         secret = self._host.keys.open(bytes(row.notification), table=t.name, row=row.id, field="notification")
         said = msgspec.json.decode(secret, type=Notification)
-        return Notice(uri=str(uri), json={"auth_req_id": said.auth_req_id}, headers={"Authorization": f"Bearer {said.token}"})
+        return Posting(uri=str(uri), json={"auth_req_id": said.auth_req_id}, headers={"Authorization": f"Bearer {said.token}"})

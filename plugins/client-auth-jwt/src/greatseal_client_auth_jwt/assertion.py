@@ -55,7 +55,8 @@ def read(request: ClientRequest, *, mac: bool) -> Assertion | None:
 async def accept(host: Host, assertion: Assertion, client: Client) -> None:
     """Check the claims, after the signature, and consume the jti. Raises InvalidClient.
 
-    A client with ``strict_assertion_audience`` names the issuer alone, as a text (FAPI 2.0 Security Profile s5.3.2.1).
+    A client with ``strict_assertion_audience`` names the issuer alone, as a text (FAPI 2.0 Security Profile s5.3.2.1); one with
+    ``issuer_assertion_audience`` the issuer alone, also as a list of one (OpenID Federation s12.1.1.2).
     """
     now = host.clock.now() // 1_000_000
     claims = assertion.claims
@@ -65,7 +66,8 @@ async def accept(host: Host, assertion: Assertion, client: Client) -> None:
     audience, strict = claims.get("aud"), client.more.get("strict_assertion_audience") is True
     if isinstance(audience, list) and len(audience) == 1 and not strict:
         audience = audience[0]
-    if not isinstance(audience, str) or audience not in ((host.issuer,) if strict else assertion.audiences):
+    sole = strict or client.more.get("issuer_assertion_audience") is True
+    if not isinstance(audience, str) or audience not in ((host.issuer,) if sole else assertion.audiences):
         raise refused("aud is another one, or more than one")
     expires = _moment(claims, "exp")
     if expires is None or not now < expires <= now + LONGEST:

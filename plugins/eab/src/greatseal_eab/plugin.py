@@ -9,13 +9,14 @@ from greatseal.api.acme import AccountBinding
 from greatseal.api.declarations import Check, CheckResult, EventType, Lifespan, Owns, Reads, Schema, Statistic
 from greatseal.api.http import Route
 from greatseal.api.services import EABKEYS, NEGOTIATE, ServiceKey
+from greatseal.attempts import TicketLimits
 from greatseal.host import Host
 from greatseal_eab.binding import ExternalAccountBinding
 from greatseal_eab.keys import EabKeys
 from greatseal_eab.principals import EabOfPrincipals, health
 from greatseal_eab.proofs import Proofs
 from greatseal_eab.routes import EabAdmin
-from greatseal_eab.settings import EabProxy, EabServer, Proxies, canonical_key, proxy_problems
+from greatseal_eab.settings import AttemptLimit, EabProxy, EabServer, Proxies, canonical_key, proxy_problems
 from greatseal_eab.tables import SCHEMA
 
 
@@ -37,7 +38,7 @@ class Plugin:
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
-        return [Owns("server", EabServer), Owns("eab", EabProxy), Reads("server", Proxies)]
+        return [Owns("server", EabServer), Owns("eab", EabProxy), Reads("server", Proxies), Reads("server", AttemptLimit)]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
@@ -68,7 +69,9 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         header, negotiator = host.settings(EabProxy).identity_header, host.optional_service(NEGOTIATE)
-        return [*EabAdmin(host, self.keys(host)).routes(), *EabOfPrincipals(host, self.keys(host), negotiator, header).routes()]
+        limits = TicketLimits(host.limits, "eab", host.settings(AttemptLimit).auth_rate_limit)
+        of_principals = EabOfPrincipals(host, self.keys(host), negotiator, header, limits)
+        return [*EabAdmin(host, self.keys(host)).routes(), *of_principals.routes()]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:

@@ -6,6 +6,7 @@ from greatseal.api.identity import Continue
 from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiator, NotConfigured, Ready, Unusable
 from greatseal.api.problems import BadRequest, Forbidden, NotFound, PayloadTooLarge, Unauthenticated, Unavailable
 from greatseal.api.services import NEGOTIATE
+from greatseal.attempts import TicketLimits
 from greatseal.host import Host
 from greatseal.principals import parse
 from greatseal_eab.keys import EabKeys
@@ -19,13 +20,14 @@ _PROVES = Handler("a Kerberos ticket proves the caller, or the header of a trust
 
 
 class EabOfPrincipals:
-    """Answers are decided in the order 404, 503, 401, 403, 409. ``header`` is what a trusted proxy names the principal in."""
+    """Answers are decided in the order 404, 503, 429, 401, 403, 409. ``header`` is what a trusted proxy names the principal in."""
 
-    def __init__(self, host: Host, keys: EabKeys, negotiator: Negotiator | None, header: str | None) -> None:
+    def __init__(self, host: Host, keys: EabKeys, negotiator: Negotiator | None, header: str | None, limits: TicketLimits) -> None:
         self._host = host
         self._keys = keys
         self._negotiator = negotiator
         self._header = header
+        self._limits = limits
 
     def routes(self) -> list[Route]:
         return [Route("GET", PATH, self.obtain, "acme", _PROVES, summary="EAB credentials of the principal of a Kerberos ticket")]
@@ -50,7 +52,7 @@ class EabOfPrincipals:
         if isinstance(self._negotiator.state, Unusable):
             raise Unavailable("Kerberos tickets cannot be accepted now")
         try:
-            found = await self._negotiator.accept(call)
+            found = await self._limits.accept(self._negotiator, call)
         except PayloadTooLarge as problem:
             raise BadRequest(problem.detail) from None
         except NegotiateRefused as refused:
@@ -75,7 +77,8 @@ class EabOfPrincipals:
             case ():
                 raise Unauthenticated("this needs a Kerberos ticket", headers=CHALLENGE)
             case (principal,):
-                return _checked(principal)
+                self._limits.count(_checked(principal))
+                return principal
             case several:
                 raise Forbidden("the proxy names nobody alone", cause=f"{header} came {len(several)} times; the proxy has to replace it")
 

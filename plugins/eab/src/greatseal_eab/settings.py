@@ -55,6 +55,13 @@ class Proxies(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
 
 
+class AttemptLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """[server]: the limit of sign-ins, by which tickets are limited here too."""
+
+    auth_rate_limit: Annotated[int, msgspec.Meta(ge=0)] = 30
+    """Sign-in attempts from one address in 300 s; 0 switches the limits off."""
+
+
 def proxy_problems(header: str | None, trusted_proxies: tuple[str, ...], *, gssapi: bool) -> list[str]:
     """What is wrong with `[eab] identity_header`, one line each."""
     if header is None:

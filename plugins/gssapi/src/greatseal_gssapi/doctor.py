@@ -20,9 +20,10 @@ from greatseal.host import Host
 from greatseal_gssapi import keytab as keytabs
 from greatseal_gssapi.credential import AcceptorCredential
 from greatseal_gssapi.exchange import KERBEROS, accept
+from greatseal_gssapi.minors import SEE_KDC, told
 from greatseal_gssapi.settings import GssapiSettings
 from greatseal_gssapi.ticket_cache import authtime
-from greatseal_gssapi.tickets import KerberosTickets, told
+from greatseal_gssapi.tickets import KerberosTickets
 
 POOL = "gssapi-doctor"
 PATIENCE = 4.0
@@ -82,7 +83,7 @@ class Doctor:
 
     async def kdc(self) -> CheckResult:
         """Whether the KDC answers, has the same keys, and the same time."""
-        return await self._bounded(self._ask, "the KDC did not answer in time: see [realms] or DNS in krb5.conf, and the firewall")
+        return await self._bounded(self._ask, f"the KDC did not answer in time: {SEE_KDC}")
 
     def _ask(self) -> CheckResult:
         if isinstance(held := self._credential.get(), Unusable):
@@ -93,7 +94,7 @@ class Doctor:
             cache = Path(folder) / "cc"
             store: dict[bytes | str, bytes | str] = {"client_keytab": f"FILE:{self._settings.keytab_file}", "ccache": f"FILE:{cache}"}
             try:
-                own = self._tickets.own()
+                own = self._tickets.own.name()
                 asked_at = self._host.clock.now() // SECOND
                 got = gssapi.Credentials(usage="initiate", name=own, mechs=[KERBEROS], store=store)
                 sent = raw.init_sec_context(own, creds=got, mech=KERBEROS)

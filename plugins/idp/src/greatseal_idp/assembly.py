@@ -10,6 +10,7 @@ from greatseal.api.store import Tx
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp.admin import Admin
+from greatseal_idp.authorize.applications import Applications
 from greatseal_idp.authorize.consent import ConsentEndpoint
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.endpoint import AuthorizeEndpoint
@@ -32,11 +33,15 @@ from greatseal_idp.scopes import Scopes
 from greatseal_idp.sessions.api import SessionApi
 from greatseal_idp.sessions.backchannel import Backchannel
 from greatseal_idp.sessions.frontchannel import Frontchannel
+from greatseal_idp.sessions.ladder import ladder_of
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.logout import Logout
 from greatseal_idp.sessions.negotiation import Negotiation
+from greatseal_idp.sessions.own import OwnSessions
+from greatseal_idp.sessions.resets import Resets
 from greatseal_idp.sessions.schemes import OwnOrigin, PermissionScheme, SessionScheme
+from greatseal_idp.sessions.step_up import StepUp
 from greatseal_idp.sessions.store import SessionStore
 from greatseal_idp.signing import Signing
 from greatseal_idp.token.bearer import BearerScheme
@@ -58,7 +63,9 @@ from greatseal_idp.token.verify import TokensImpl
 from greatseal_idp.ui.account import AccountPage
 from greatseal_idp.ui.change_password import ChangePasswordPage
 from greatseal_idp.ui.errands import Errands
+from greatseal_idp.ui.forgot import ForgotPassword
 from greatseal_idp.ui.login import LoginPages
+from greatseal_idp.ui.step_up import StepUpPage
 
 DELIVERY, SWEEP, MINUTE, HOUR = 15.0, 600.0, 60.0, 3600.0
 """Seconds between two runs of a job."""
@@ -101,24 +108,38 @@ class Assembly:
         self.origin = OwnOrigin(host)
         self.roles = Roles(host, self.directories)
         self.limits = LoginLimits(host)
+        self.ladder = ladder_of(host)
+        self.discovery = self._discovery(host)
+        self.step_up = StepUp(host, self.directories, self.ladder)
         self.backchannel = Backchannel(host, self.clients, self.tokens)
         self.frontchannel = Frontchannel(host, self.clients)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
-        self.login = LoginImpl(host, self.sessions, self.directories, self.limits)
+        self.login = LoginImpl(host, self.sessions, self.directories, self.limits, self.ladder)
+        self.resets = Resets(host, self.directories, self.limits, OwnSessions(host, self.sessions), self.endings)
         self.negotiation = Negotiation(host, self.login, self.pages)
 
         self.waiting = WaitingRequests(host)
         self.reader = Reader(host, self.clients, self.scopes, self.claims, self.signing, extensions=self.extensions)
-        self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader)
+        self.consents = Consents(host, self.codes, self.endings, self.clients, self.reader, ladder=self.ladder)
         self.responses = Responses(host, self.pages, self.reader, self.extensions)
         self.authorize = self._authorize(host)
         self.redemption = AuthorizationCode(host, self.codes, self.tokens, self.scopes, self.claims, endings=self.endings)
         self.proposals = self._proposals(host)
 
-        self.schemes = self._schemes()
+        self.schemes = self._schemes(host)
         self.methods = self._methods()
         self.grants = self._grants(host)
         self._endpoints = (*self._for_clients(host), *self._for_people(host), self._admin(host))
+
+    def _discovery(self, host: Host) -> DiscoveryDocuments:
+        return DiscoveryDocuments(
+            host,
+            self.scopes,
+            self.signing,
+            self.extensions,
+            display_name=self.pages.display_name,
+            acr_values=self.ladder.values,
+        )
 
     def _authorize(self, host: Host) -> AuthorizeEndpoint:
         return AuthorizeEndpoint(
@@ -134,6 +155,8 @@ class Assembly:
             responses=self.responses,
             pages=self.pages,
             negotiation=self.negotiation,
+            ladder=self.ladder,
+            step_up=self.step_up,
         )
 
     def _proposals(self, host: Host) -> Proposals:
@@ -147,11 +170,13 @@ class Assembly:
             consents=self.consents,
             codes=self.codes,
             redemption=self.redemption,
+            ladder=self.ladder,
+            waiting_at=self.authorize.waiting_at,
         )
 
-    def _schemes(self) -> Sequence[AuthScheme]:
+    def _schemes(self, host: Host) -> Sequence[AuthScheme]:
         sessions = SessionScheme(self.sessions, self.origin)
-        return sessions, PermissionScheme(sessions, self.roles), BearerScheme(self.tokens, self.proofs)
+        return sessions, PermissionScheme(host, sessions, self.roles, self.ladder), BearerScheme(self.tokens, self.proofs)
 
     def _methods(self) -> Sequence[ClientAuthMethod[Any]]:
         return ClientSecretBasic(self.clients.secrets), ClientSecretPost(self.clients.secrets), PublicClient()
@@ -166,7 +191,7 @@ class Assembly:
     def _for_clients(self, host: Host) -> Sequence[Endpoint]:
         """What programs call."""
         return (
-            DiscoveryDocuments(host, self.scopes, self.signing, self.extensions, display_name=self.pages.display_name),
+            self.discovery,
             TokenEndpoint(host, self.clients, self.families, self.issuer, proofs=self.proofs, extensions=self.extensions),
             Introspection(
                 host,
@@ -197,6 +222,7 @@ class Assembly:
         return (
             SessionApi(host, self.login, self.directories, self.roles, self.origin),
             Logout(
+                host,
                 self.sessions,
                 self.login,
                 self.clients,
@@ -218,14 +244,17 @@ class Assembly:
                 pages=self.pages,
                 origin=self.origin,
             ),
-            LoginPages(host, login=self.login, pages=self.pages, errands=errands, negotiation=self.negotiation),
+            LoginPages(host, login=self.login, resets=self.resets, pages=self.pages, errands=errands, negotiation=self.negotiation),
+            ForgotPassword(host, resets=self.resets, pages=self.pages),
             ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
+            StepUpPage(host, login=self.login, pages=self.pages, errands=errands, step_up=self.step_up),
             AccountPage(
                 host,
                 login=self.login,
                 directories=self.directories,
                 roles=self.roles,
-                clients=self.clients,
+                sessions=OwnSessions(host, self.sessions),
+                applications=Applications(host, self.consents, self.clients, self.scopes),
                 consents=self.consents,
                 pages=self.pages,
             ),
@@ -252,6 +281,7 @@ class Assembly:
             Job(name="idp-endings", every=MINUTE, run=self.endings.carry_on),
             Job(name="idp-cleanup", every=HOUR, run=self.cleanup.run, jitter=60.0),
             Job(name="idp-backchannel", every=DELIVERY, run=self.backchannel.deliver),
+            Job(name="idp-resets", every=MINUTE, run=self.resets.carry_on),
             Job(name="idp-places", every=HOUR, run=self.login.places.forget_old, jitter=60.0),
             Job(name="idp-sessions", every=SWEEP, run=self.sessions.sweep, jitter=60.0),
             Job(name="idp-authorizations", every=SWEEP, run=self.waiting.sweep),

@@ -45,8 +45,11 @@ class DirectoriesImpl:
             require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
         elif subject.rpartition("@")[2].upper() in self._of_realm and not is_service(subject):
-            raise AccountRefused("this service does not know this account, or not any more")
+            raise AccountRefused("this service does not know this account, or not any more", cause=f"no directory has {subject}")
         return user
+
+    async def with_email(self, email: str) -> Sequence[User]:
+        return [user for directory in self._all for user in await directory.with_email(email)]
 
     async def group(self, name: str) -> Group | None:
         for directory in self._all:

@@ -1,7 +1,7 @@
 """The metadata documents (RFC 8414, RFC 9728, OpenID Connect Discovery s3) and the key set, as bytes that change with what they say."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -35,7 +35,7 @@ _OPENID = (
     "frontchannel_logout_supported", "frontchannel_logout_session_supported",
     "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported",
     "claim_types_supported", "claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
-    "prompt_values_supported",
+    "prompt_values_supported", "acr_values_supported",
 )  # fmt: skip
 _RESOURCE = ("resource", "resource_name", "authorization_servers", "jwks_uri", "scopes_supported", "bearer_methods_supported")
 MEMBERS: Mapping[Document, Mapping[str, object]] = {
@@ -72,8 +72,11 @@ class _Document(msgspec.Struct, frozen=True):
 class DiscoveryDocuments:
     """Both documents and /jwks."""
 
-    def __init__(self, host: Host, scopes: Scopes, signing: Signing, extensions: Extensions, *, display_name: str) -> None:
+    def __init__(
+        self, host: Host, scopes: Scopes, signing: Signing, extensions: Extensions, *, display_name: str, acr_values: Sequence[str]
+    ) -> None:
         self._host = host
+        self._acr_values = list(acr_values)
         self._scopes = scopes
         self._signing = signing
         self._extensions = extensions
@@ -131,6 +134,15 @@ class DiscoveryDocuments:
             members.setdefault(f"{endpoint}_endpoint_auth_signing_alg_values_supported", algorithms)
         return {name: value for name, value in members.items() if value not in ([], (), None)}
 
+    async def document(self, name: Literal["openid", "oauth"]) -> Mapping[str, Any]:
+        """See :meth:`greatseal.api.services.Metadata.document`."""
+        return await self.members(name)
+
+    def key_set(self) -> Mapping[str, Any]:
+        """See :meth:`greatseal.api.services.Metadata.key_set`."""
+        found: dict[str, Any] = orjson.loads(_with(self._signing.jwks(), self._host.discovery("jwks").get("keys")))
+        return found
+
     async def _document(self, document: Document) -> _Document:
         built = self._built.get(document)
         while built is None:
@@ -184,6 +196,7 @@ class DiscoveryDocuments:
             "request_parameter_supported": "request" in self._extensions.openers,
             "request_uri_parameter_supported": False,
             "prompt_values_supported": [*PROMPTS, *self._extensions.prompts],
+            "acr_values_supported": self._acr_values,
         }
 
     async def _resource(self) -> dict[str, Any]:

@@ -12,7 +12,19 @@ from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.identity import Authenticator, LoginOptions
 from greatseal.api.pages import StartLine, StartPart
-from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, FAMILIES, LOGIN, PAGES, RESOLVER, TOKENS, ServiceKey
+from greatseal.api.services import (
+    AUTHORIZATIONS,
+    CLIENTS,
+    DIRECTORIES,
+    FAMILIES,
+    LOGIN,
+    METADATA,
+    NOTICES,
+    PAGES,
+    RESOLVER,
+    TOKENS,
+    ServiceKey,
+)
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
 from greatseal_idp import admin, extensions
@@ -26,7 +38,8 @@ from greatseal_idp.pages.return_to import ACCOUNT
 from greatseal_idp.rbac import unknown_permissions
 from greatseal_idp.scopes import SYSTEM_SCOPES
 from greatseal_idp.sessions import events as sessions
-from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, SessionSettings, TokenSettings, WebUi
+from greatseal_idp.sessions import ladder
+from greatseal_idp.settings import IdpServer, OAuthSettings, Rbac, Rung, SessionSettings, TokenSettings, WebUi
 from greatseal_idp.tables import SCHEMA
 from greatseal_idp.token import events as token
 
@@ -37,7 +50,7 @@ if TYPE_CHECKING:
 class Plugin:
     """The identity provider: OAuth 2.0 and OpenID Connect, sign-in, sessions, consent, administration."""
 
-    uses = (RESOLVER,)
+    uses = (NOTICES, RESOLVER)
 
     def __init__(self) -> None:
         self._assembly: Assembly | None = None
@@ -56,6 +69,7 @@ class Plugin:
             Owns("tokens", TokenSettings),
             Owns("oauth", OAuthSettings),
             Owns("rbac", Rbac),
+            Owns("acr[]", Rung),
             Reads("webui", WebUi),
         ]
 
@@ -102,6 +116,7 @@ class Plugin:
             DIRECTORIES: lambda: self.assembly(host).directories,
             FAMILIES: lambda: self.assembly(host).families,
             LOGIN: lambda: self.assembly(host).login,
+            METADATA: lambda: self.assembly(host).discovery,
             PAGES: lambda: self.assembly(host).pages,
             TOKENS: lambda: self.assembly(host).tokens,
         }
@@ -129,7 +144,7 @@ class Plugin:
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
         found = self.assembly(host).extensions.found
-        return [*unknown_permissions(host), *fields.problems(host), *extensions.problems(host, found, OWN)]
+        return [*unknown_permissions(host), *ladder.problems(host), *fields.problems(host), *extensions.problems(host, found, OWN)]
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:

@@ -87,6 +87,19 @@ class Rbac(msgspec.Struct, frozen=True, kw_only=True):
 
     role: tuple[Role, ...] = ()
     """Roles; without any, every admin call is refused."""
+    admin_acr_values: tuple[str, ...] = ()
+    """Values of `[[acr]]` of which the session of an administrator must have one, or a stronger one; without any, every sign-in will do."""
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """[[acr]]: a class of sign-ins that applications see in `acr` and may ask for, one table for each."""
+
+    value: Annotated[str, msgspec.Meta(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]{1,256}$")]
+    """What applications call it, such as a URN; visible ASCII without spaces."""
+    level: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    """How strong it is: a sign-in of one level is good for every lower one. Each table has its own."""
+    satisfied_by: tuple[str, ...] = ()
+    """Methods (`amr`) that reach it, each entry one way: `"mfa"`, or several with + between them, such as `"pwd+otp"`."""
 
 
 class WebUi(msgspec.Struct, frozen=True, kw_only=True):

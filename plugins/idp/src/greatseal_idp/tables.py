@@ -221,10 +221,27 @@ place = table(
     metadata,
     State.LOCAL,
     Column("name", Text, nullable=False),  # SHA-256 of the user name
-    Column("source", Text, nullable=False),  # an IPv4 address, or the /64 of an IPv6 one
+    Column("source", Text, nullable=False),  # an IPv4 address, or the /64 of an IPv6 one; before it the name of a program
     Column("used_at", Moment, nullable=False, index=True),
     PrimaryKeyConstraint("name", "source"),
 )
 """Addresses that a person has signed in from: failures from elsewhere are counted apart."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0008")
+reset = table(
+    "idp_reset",
+    metadata,
+    State.OWNED,
+    Column("digest", Blob, primary_key=True),  # SHA-256 of the handle in the link
+    Column("subject", Text, nullable=False),
+    Column("username", Text, nullable=False),
+    Column("setter", Text, nullable=False),  # the directory whose password is set
+    Column("before", Moment),  # when the one before was set, where the directory tells
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+    Column("used_at", Moment),  # a password is being set; the row is deleted when it is
+    Index("idp_reset_subject", "subject"),
+    Index("idp_reset_used", "used_at"),
+)
+"""Links by which people choose a new password."""
+
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0009")

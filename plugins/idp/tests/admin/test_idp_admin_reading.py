@@ -50,7 +50,7 @@ class Far(Directory):
         raise AssertionError("only static users are listed")
 
     async def group(self, name):
-        return None
+        return Group(name="everybody", realm="FAR", source="far", members=("zoe",), whole=False) if name == "everybody" else None
 
 
 class Plugin:
@@ -128,9 +128,15 @@ async def test_idp_155_one_group_with_its_members(admin):
 
     assert (answer.status, answer.json) == (
         200,
-        {"name": "staff", "description": "All staff", "gid_number": 100, "members": ["alice", "zoe"]},
+        {"name": "staff", "description": "All staff", "gid_number": 100, "members": ["alice", "zoe"], "whole": True},
     )
     assert (await admin.get("groups/nothing")).status == 404
+
+
+async def test_idp_155_a_group_whose_members_are_not_all_there_says_so(admin):
+    group = (await admin.get("groups/everybody")).json
+
+    assert (group["members"], group["whole"]) == (["zoe"], False)
 
 
 async def test_users_and_groups_cannot_be_written(admin):

@@ -91,6 +91,16 @@ async def test_idp_231_the_new_password_signs_in_and_returns(desk, browser):
     assert [(await desk.login("alice", password)).status for password in ("wonderland", NEW)] == [401, 200]
 
 
+async def test_the_log_has_the_cause_that_the_page_does_not_say(browser, capsys):
+    answer = await browser.change(old="hunter22")
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert answer.status == 401
+    assert "refused on a page" in told
+    assert "of people" in told
+    assert "hunter22" not in told
+
+
 async def test_the_client_that_waits_is_named_and_its_form_may_lead_there(desk, register_app):
     app = await register_app(desk)
     asked = await app.ask()

@@ -61,6 +61,18 @@ async def test_s078_a_failure_is_the_same_page_for_everybody(desk, username, pas
     assert "<title>Error: Sign in" in answer.text
 
 
+async def test_the_log_has_the_cause_that_the_page_does_not_say(desk, capsys):
+    fields, cookie = await login_form(desk)
+
+    answer = await desk.post("/login", data={**fields, "username": "alice", "password": "hunter22"}, cookie=cookie)
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert "refused on a page" in told
+    assert "the password of people is wrong" in told
+    assert "hunter22" not in told
+    assert "of people" not in answer.text
+
+
 @pytest.mark.parametrize("missing", ["username", "password"])
 async def test_an_empty_field_is_said(desk, missing):
     fields, cookie = await login_form(desk)
@@ -164,7 +176,8 @@ async def test_what_the_person_allowed(desk, app, cookie):
 
     account = await desk.get("/account", cookie=cookie)
 
-    assert "<dt>The shop</dt><dd>openid, profile</dd>" in account.text
+    (shown,) = re.findall(r"<dt>The shop</dt>\s*<dd>(.*?)<span", account.text, re.DOTALL)
+    assert re.findall(r"(.+)<br>", shown) == ["Sign you in", "See your name and profile"]
 
 
 async def test_asvs_10_4_9_the_person_takes_back_what_a_client_was_allowed(desk, app, cookie):

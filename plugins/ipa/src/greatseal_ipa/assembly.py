@@ -8,16 +8,19 @@ from greatseal.api.problems import Unavailable
 from greatseal.api.services import RESOLVER, TICKETS
 from greatseal.host import Host
 from greatseal_ipa.active_directory import ActiveDirectory
+from greatseal_ipa.bind_with_code import BindWithCode
 from greatseal_ipa.freeipa import FreeIpa
 from greatseal_ipa.ldap3_link import Ldap3
-from greatseal_ipa.library import Down, Link, Outcome, Server, Terms
+from greatseal_ipa.library import Link, NoTicket, Outcome, Server, Terms
 from greatseal_ipa.names import parse, rdn_value
 from greatseal_ipa.openldap import OpenLdap
+from greatseal_ipa.passkeys import IpaPasskeys
 from greatseal_ipa.pool import Pool
 from greatseal_ipa.reader import Reader
 from greatseal_ipa.schema import Schema
 from greatseal_ipa.servers import Servers, is_of_this_machine, server_of
 from greatseal_ipa.settings import IpaSettings
+from greatseal_ipa.tokens import IpaTokens
 from greatseal_ipa.upstreams import Upstreams
 
 SCHEMAS: dict[str, type[Schema]] = {schema.name: schema for schema in (FreeIpa, OpenLdap, ActiveDirectory)}
@@ -44,6 +47,13 @@ class Assembly:
         )
         self.reader = Reader(self.pool, schema, host.clock, host.log, seconds=settings.cache_secs)
         self.upstreams = Upstreams(self.reader, host.log)
+        self.together: BindWithCode | None = None
+        self.tokens: IpaTokens | None = None
+        self.passkeys: IpaPasskeys | None = None
+        if settings.schema == FreeIpa.name:
+            self.together = BindWithCode(self.reader, host.clock) if settings.password != "off" else None  # noqa: S105  # how, not what
+            self.tokens = IpaTokens(host, self.reader, self.together)
+            self.passkeys = IpaPasskeys(self.reader, host.db, host.log)
 
 
 def is_configured(host: Host) -> bool:
@@ -60,15 +70,15 @@ class Binding:
         self._tickets = tickets
 
     def __call__(self, link: Link) -> Outcome:
-        """Raises Down: without a ticket the directory cannot be asked, and the server is not to blame."""
+        """Raises NoTicket: the directory cannot be asked then, and the server is not to blame."""
         if self._dn and self._password is not None:
             return link.bind(self._dn, self._password.value)
         if self._tickets is None:
-            raise Down("the service has neither [ipa] bind_dn nor a keytab")
+            raise NoTicket("the service has neither [ipa] bind_dn nor a keytab: set [ipa] bind_dn, or [gssapi] keytab_file")
         try:
-            return link.bind_gssapi(self._tickets.credentials())
+            return link.bind_gssapi(self._tickets.credentials)
         except Unavailable as problem:
-            raise Down(f"no ticket of the service itself: {problem.cause or problem.detail}") from problem
+            raise NoTicket(f"no Kerberos ticket of the service itself: {problem.cause or problem.detail}") from problem
 
 
 def bound(settings: IpaSettings, tickets: Tickets | None) -> Binding:

@@ -9,6 +9,7 @@ from greatseal.host import Clock
 from greatseal_ipa.library import Down, Entry, Query, Refused, Scope, Server, Unusable
 from greatseal_ipa.pool import Pool
 from greatseal_ipa.schema import Schema, moment
+from greatseal_ipa.tokens import KEY
 
 CLOCK_SECONDS = 300
 """As far as Kerberos lets clocks differ."""
@@ -17,10 +18,11 @@ SAMPLE = 20
 
 
 class DirectoryCheck:
-    """One look at every server."""
+    """One look at every server. ``tokens`` finds some with their keys, where people have one-time codes."""
 
-    def __init__(self, pool: Pool, schema: Schema, clock: Clock) -> None:
+    def __init__(self, pool: Pool, schema: Schema, clock: Clock, tokens: Query | None = None) -> None:
         self._pool = pool
+        self._tokens = tokens
         self._schema = schema
         self._clock = clock
 
@@ -53,6 +55,8 @@ class DirectoryCheck:
             wrong.append(f"{server}: the service sees no people below {self._schema.base_dn}: [ipa] schema, or its rights")
         elif unseen := self._unseen(people):
             notes.append(f"{server}: of {len(people)} people none shows {', '.join(unseen)}")
+        if self._tokens is not None and (unread := _unread((await self._pool.probe(server, self._tokens)).entries)):
+            notes.append(f"{server}: {unread}")
         await self._look_at_the_clock(server, wrong)
 
     def _unseen(self, people: Sequence[Entry]) -> list[str]:
@@ -65,3 +69,12 @@ class DirectoryCheck:
         told = moment(found.entries[0].text("currentTime")) if found.entries else None
         if told is not None and abs(apart := (self._clock.now() - told) // SECOND) > CLOCK_SECONDS:
             wrong.append(f"{server}: its clock and this one are {abs(apart)} s apart")
+
+
+def _unread(tokens: Sequence[Entry]) -> str:
+    """What the service does not see of tokens: of people who have one that is not seen, no code is wanted."""
+    if not tokens:
+        return "no one-time code token is seen; if there are any, greatseal ipa setup says what is missing"
+    if any(KEY.lower() in entry.values for entry in tokens):
+        return ""
+    return f"of {len(tokens)} one-time code tokens none shows its key; greatseal ipa setup says what is missing"

@@ -3,14 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from greatseal.api.kerberos import Ready
-from greatseal.api.problems import StartProblem
+from greatseal.api import kerberos
+from greatseal.api.problems import StartProblem, Unavailable
 from greatseal.api.services import NEGOTIATE
 from greatseal.command import command
 from greatseal.host import Host
@@ -56,7 +57,7 @@ async def setup(_: "Plugin", host: Host, applied: bool, admin_dn: str | None, cl
         except (Refused, Unusable) as error:
             raise StartProblem(f"the directory cannot be looked at: {error}") from None
         if missing:
-            raise StartProblem(f"{missing} missing: type the commands above{'' if applied else ', or run this with --apply'}")
+            raise StartProblem(f"{missing} missing: do what is said above{'' if applied else ', or run this with --apply'}")
 
     try:
         await made.pool.as_other(bind, look)
@@ -67,22 +68,42 @@ async def setup(_: "Plugin", host: Host, applied: bool, admin_dn: str | None, cl
 def _wanted(host: Host, suffix: str, client_id: str | None) -> "Wanted":
     from greatseal_ipa.setup import Wanted
 
-    negotiator = host.optional_service(NEGOTIATE)
+    in_force = host.configuration()
     return Wanted(
         base_url=host.base_url,
         host=(urlsplit(host.base_url).hostname or "").lower(),
         realm=host.realm,
         suffix=suffix,
         keytab=host.settings(Keytab).keytab_file,
-        has_keytab=negotiator is not None and isinstance(negotiator.state, Ready),
+        unusable=partial(_unusable, host.optional_service(NEGOTIATE)),
+        # A section has its keys where its feature is enabled.
+        codes="otp" in in_force,
+        passkeys="passkey" in in_force and bool(in_force.get("ipa", {}).get("passkey_rp_id") or in_force["passkey"].get("rp_id")),
         client_id=client_id,
     )
+
+
+def _unusable(negotiator: kerberos.Negotiator | None) -> str:
+    state = kerberos.NotConfigured() if negotiator is None else negotiator.state
+    if isinstance(state, kerberos.Ready):
+        return ""
+    nobody = "tickets are not accepted: enable the plugin gssapi, and write [gssapi]"
+    return state.reason if isinstance(state, kerberos.Unusable) else nobody
 
 
 def _by_ticket() -> "Callable[[Link], Outcome]":
     if find_spec("gssapi") is None:
         raise StartProblem("a Kerberos ticket needs greatseal-gssapi: install it, or name an entry with --admin-dn")
-    return lambda link: link.bind_gssapi(None)
+    from greatseal_ipa.library import NoTicket
+
+    def bind(link: "Link") -> "Outcome":
+        try:
+            return link.bind_gssapi(None)
+        except NoTicket as none:
+            # Whoever types this has one ticket for all servers: none of the others is tried.
+            raise Unavailable(f"{none}; or name an entry with --admin-dn") from none
+
+    return bind
 
 
 def _by_password(dn: str) -> "Callable[[Link], Outcome]":
@@ -123,3 +144,5 @@ def _run(step: "Step") -> None:
         raise StartProblem(f"{step.name}: {step.run[0]} is not installed; type where it is: {step.commands[0]}") from None
     if done.returncode != 0:
         raise StartProblem(f"{step.name}: {step.commands[0]} ended with {done.returncode}")
+    if step.wrong and (wrong := step.wrong()):
+        raise StartProblem(f"{step.name}: {step.commands[0]} is done, and {wrong}")

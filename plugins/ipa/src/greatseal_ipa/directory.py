@@ -26,6 +26,9 @@ class IpaDirectory(Directory):
         person = await self._reader.person(username)
         return person.user if person is not None else None
 
+    async def with_email(self, email: str) -> Sequence[User]:
+        return await self._reader.with_email(email)
+
     async def group(self, name: str) -> Group | None:
         return await self._reader.group(name)
 

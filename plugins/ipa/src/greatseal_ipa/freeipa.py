@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from greatseal import principals
+from greatseal.api.declarations import Secret
 from greatseal.api.directory import AccountState, User
 from greatseal_ipa.library import UNWILLING, Entry, Query, Scope
 from greatseal_ipa.names import child_of, folded
@@ -17,11 +18,12 @@ USER = (
 )  # fmt: skip
 GROUP = ("cn", "description", "gidNumber")
 PROVIDER = (
-    "cn", "ipaIdpClientId", "ipaIdpIssuerURL", "ipaIdpScope", "ipaIdpSub", "ipaIdpAuthEndpoint", "ipaIdpTokenEndpoint",
-    "ipaIdpUserInfoEndpoint", "ipaIdpKeysEndpoint", "ipaIdpDevAuthEndpoint",
+    "cn", "ipaIdpClientId", "ipaIdpClientSecret", "ipaIdpIssuerURL", "ipaIdpScope", "ipaIdpSub", "ipaIdpAuthEndpoint",
+    "ipaIdpTokenEndpoint", "ipaIdpUserInfoEndpoint", "ipaIdpKeysEndpoint", "ipaIdpDevAuthEndpoint",
 )  # fmt: skip
 TYPES = frozenset({"password", "radius", "otp", "pkinit", "hardened", "idp", "passkey"})
 NO_LETTERS = re.compile(r"[^a-z0-9]+")
+LOCAL = re.compile(r"http://localhost(?=[:/]|$)")
 PROVIDERS = 200
 """Identity providers that are read at most."""
 
@@ -154,6 +156,13 @@ class FreeIpa(Schema):
         given = [] if entry is None else [kind.lower() for kind in entry.texts("ipaUserAuthType")]
         return _known(given) or ("password",), "disabled" in given
 
+    def linked(self, provider: str, value: str) -> Query:
+        filter_ = f"(&(objectClass=posixAccount){equals('ipaIdpConfigLink', provider)}{equals('ipaIdpSub', value)})"
+        return Query(base=self._users, filter=filter_, attributes=("uid", "ipaIdpSub"), limit=ONE)
+
+    def read_linked(self, entry: Entry) -> tuple[str, ...]:
+        return entry.texts("ipaIdpSub")
+
     def providers(self) -> Query:
         return Query(base=f"cn=idp,{self.base_dn}", filter="(objectClass=ipaIdP)", attributes=PROVIDER, limit=PROVIDERS)
 
@@ -174,6 +183,7 @@ class FreeIpa(Schema):
                 dn=folded(entry.dn),
                 display_name=name,
                 client_id=client_id,
+                client_secret=Secret(secret) if (secret := entry.text("ipaIdpClientSecret")) else None,
                 issuer=_url(entry.text("ipaIdpIssuerURL")),
                 scopes=tuple((entry.text("ipaIdpScope") or "").split()),
                 subject_claim=entry.text("ipaIdpSub") or "sub",
@@ -211,7 +221,7 @@ def _past(text: str | None, now: int) -> bool:
 
 
 def _url(text: str | None) -> str | None:
-    """FreeIPA's tools take a bare host for one with https."""
+    """FreeIPA's tools take a bare host for one with https; http is for a trial on this machine alone."""
     if not text:
         return None
-    return text if text.startswith("https://") else None if "://" in text else f"https://{text}"
+    return text if text.startswith("https://") or LOCAL.match(text) else None if "://" in text else f"https://{text}"

@@ -16,12 +16,15 @@ from cryptography.x509 import load_der_x509_certificate
 
 from greatseal import der
 from greatseal_ipa.library import (
+    EXPIRED,
     PAGE,
     SUCCESS,
     Change,
+    Credentials,
     Down,
     Entry,
     Found,
+    NoTicket,
     Outcome,
     Oversized,
     Query,
@@ -41,9 +44,19 @@ with warnings.catch_warnings():
 START_TLS = "1.3.6.1.4.1.1466.20037"
 PASSWORD_POLICY = "1.3.6.1.4.1.42.2.27.8.5.1"  # noqa: S105  # the OID of a control
 PAGED = "1.2.840.113556.1.4.319"
+CODE_REQUIRED = "2.16.840.1.113730.3.8.10.7"
+"""FreeIPA's control of a bind: the password ends with a one-time code (ipa-pwd-extop)."""
 HOW = {"add": ldap3.MODIFY_ADD, "delete": ldap3.MODIFY_DELETE, "replace": ldap3.MODIFY_REPLACE}
 RECEIVE = 65536
 CLOSE_SECONDS = 0.2
+SEE_KDC = "see that a KDC of the realm runs, that krb5.conf or DNS names it, and that the firewall lets this machine ask it"
+CURES = {
+    -1765328243: "get one with kinit",
+    -1765328352: "get another one with kinit",
+    -1765328377: "[ipa] ldap_uri has to name the server as the KDC does",
+    -1765328228: SEE_KDC,
+}
+"""What to do by the code of libkrb5: nothing in the cache, ended, a server that is not in the KDC, and no KDC."""
 TIME_LIMIT, SIZE_LIMIT, REFERRAL, NO_SUCH_OBJECT, BUSY, UNAVAILABLE = 3, 4, 10, 32, 51, 52
 
 
@@ -92,24 +105,27 @@ class Ldap3Link:
             self.close()
             raise Down(f"{self._server}: {_reason(error)}", silent=isinstance(error, TimeoutError)) from error
 
-    def bind(self, dn: str, password: str) -> Outcome:
+    def bind(self, dn: str, password: str, *, with_code: bool = False) -> Outcome:
         """See :class:`greatseal_ipa.library.Link`."""
         if not password or not dn:
             raise ValueError("a bind without name or password is an anonymous one")
+        controls = [(PASSWORD_POLICY, False, None), *([(CODE_REQUIRED, True, None)] if with_code else [])]
         # As octets: ldap3 would prepare a text by RFC 4013, which the server did not when the password was set.
-        return self._bind(authentication=ldap3.SIMPLE, user=dn, password=password.encode())
+        return self._bind(controls, authentication=ldap3.SIMPLE, user=dn, password=password.encode())
 
-    def bind_gssapi(self, credentials: object) -> Outcome:
+    def bind_gssapi(self, credentials: Credentials | None) -> Outcome:
         """See :class:`greatseal_ipa.library.Link`."""
+        host = self._server.host or "localhost"
+        own = None if credentials is None else credentials(f"ldap@{host}")
         try:
-            own = (self._server.host, None, _copied(credentials))
-            return self._bind(authentication=ldap3.SASL, sasl_mechanism=ldap3.KERBEROS, sasl_credentials=own)
-        except (Down, Refused, Unusable):
-            raise
+            return self._bind(None, authentication=ldap3.SASL, sasl_mechanism=ldap3.KERBEROS, sasl_credentials=(host, None, _copied(own)))
+        except (Down, Unusable) as error:
+            if (why := self._ticket_problem(error.__cause__)) is None:
+                raise
+            raise NoTicket(f"no bind by a ticket at {self._server}: {why}") from error
         except Exception as error:
-            # Of a GSSAPI that this plugin does not import: no ticket for the server, or one that has ended.
             self.close()
-            raise Down(f"{self._server}: no bind by a ticket: {_reason(error)}") from error
+            raise NoTicket(f"no bind by a ticket at {self._server}: {_reason(error)}") from error
 
     def search(self, query: Query) -> Found:
         """See :class:`greatseal_ipa.library.Link`."""
@@ -161,6 +177,12 @@ class Ldap3Link:
             _, result, *_ = self._connection.modify(dn, wanted)
         return _outcome(result)
 
+    def delete(self, dn: str) -> Outcome:
+        """See :class:`greatseal_ipa.library.Link`."""
+        with self._asking():
+            _, result, *_ = self._connection.delete(dn)
+        return _outcome(result)
+
     def close(self) -> None:
         """See :class:`greatseal_ipa.library.Link`."""
         with suppress(LDAPException, OSError):
@@ -168,14 +190,23 @@ class Ldap3Link:
             self._connection.unbind()
         self._line.close()
 
-    def _bind(self, **identity: Any) -> Outcome:
+    def _bind(self, controls: Sequence[tuple[str, bool, None]] | None, **identity: Any) -> Outcome:
         for name, value in identity.items():
             setattr(self._connection, name, value)
         with self._asking():
-            controls = [(PASSWORD_POLICY, False, None)] if identity["authentication"] == ldap3.SIMPLE else None
             _, result, *_ = self._connection.bind(read_server_info=False, controls=controls)
         self._connection.password = None
         return _outcome(result)
+
+    def _ticket_problem(self, error: Any) -> str | None:
+        """What GSSAPI says, which this plugin does not import, and what to do; None when it is no matter of Kerberos."""
+        if isinstance(self._line.failure, TimeoutError) and not self._line.said:
+            return f"no KDC answered within {self._terms.seconds:g} s; {SEE_KDC}"
+        if (minor := getattr(error, "min_code", None)) is None:
+            return None
+        (said, *_) = error.get_all_statuses(minor, False)
+        cure = CURES.get(minor - (1 << 32) if minor >= 1 << 31 else minor)
+        return f"{said}; {cure}" if cure else str(said)
 
     def _require(self, result: dict[str, Any]) -> None:
         """Raises what stands for a result that is no answer to a search."""
@@ -216,9 +247,12 @@ class _Line:
         self._left = limit
         self._deadline = 0.0
         self.failure: Exception | None = None
+        self.said = False
+        """Whether anything went out since the question began."""
 
     def begin(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
+        self.said = False
         self.rewind()
 
     def rewind(self) -> None:
@@ -246,6 +280,7 @@ class _Line:
     def sendall(self, octets: bytes) -> None:
         try:
             self._wait()
+            self.said = True
             self._socket.sendall(octets)
         except OSError as error:
             self.failure = error
@@ -322,12 +357,16 @@ def _outcome(result: dict[str, Any]) -> Outcome:
 
 
 def _policy(value: bytes | None) -> int | None:
-    """The error of a PasswordPolicyResponseValue (draft-behera-ldap-password-policy s6.2); None where it has none."""
+    """The error of a PasswordPolicyResponseValue (draft-behera-ldap-password-policy s6.2); None where it has none.
+
+    A bind that the server lets pass although the password has expired (graceAuthNsRemaining) counts as expired.
+    """
     try:
         parts = der.children(value) if value else []
+        grace = any(warning[0] == 0x81 for part in parts if part[0] == 0xA0 for warning in der.children(part))
     except ValueError:
         return None
-    return next((der.content(part)[0] for part in parts if part[0] == 0x81 and der.content(part)), None)
+    return next((der.content(part)[0] for part in parts if part[0] == 0x81 and der.content(part)), EXPIRED if grace else None)
 
 
 def _said(result: dict[str, Any]) -> str:

@@ -3,11 +3,11 @@
 Everything blocks and is called in threads. A connection is used by one thread at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,8 @@ MAX_ANSWER = 8 * 1024 * 1024
 """Octets of all that a server says to one question. Above, the question fails: a page of people has a tenth of it."""
 PAGE = 500
 """Entries of a page (RFC 2696)."""
+Credentials: TypeAlias = Callable[[str], object]
+"""``gssapi.Credentials`` with a ticket for a host-based service (:class:`greatseal.api.kerberos.Tickets`)."""
 NOTHING: Mapping[str, tuple[bytes, ...]] = MappingProxyType({})
 
 
@@ -85,7 +87,8 @@ class Found(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True):
     """How a server answered a bind or a change of a password: the result code of RFC 4511, its text, and what its password policy said.
 
-    ``policy`` is that of draft-behera-ldap-password-policy s6.2, such as 0 for an expired password and 1 for a locked account.
+    ``policy`` is that of draft-behera-ldap-password-policy s6.2, such as 0 for an expired password, though a bind may still succeed, and 1
+    for a locked account.
     """
 
     code: int
@@ -120,6 +123,10 @@ class Down(Exception):
         self.silent = silent
 
 
+class NoTicket(Down):
+    """No Kerberos ticket for the server, and what to do: it may be well, and was not asked."""
+
+
 class Refused(Exception):
     """The server answered, and not with what was asked for; ``code`` is that of RFC 4511."""
 
@@ -139,11 +146,15 @@ class Oversized(Unusable):
 class Link(Protocol):
     """One connection. Every call raises Down; ``search`` raises Refused and Unusable too. After an exception the connection is closed."""
 
-    def bind(self, dn: str, password: str) -> Outcome:
-        """A simple bind. Raises ValueError for an empty password, which servers take for no password at all (RFC 4513 s5.1.2)."""
+    def bind(self, dn: str, password: str, *, with_code: bool = False) -> Outcome:
+        """A simple bind. Raises ValueError for an empty password, which servers take for no password at all (RFC 4513 s5.1.2).
 
-    def bind_gssapi(self, credentials: object) -> Outcome:
-        """A SASL bind by a ticket of these credentials for ``ldap/<host>``; None takes those of the process's own cache."""
+        ``with_code`` is for FreeIPA: the password ends with a one-time code, and without a good one it is wrong. A server that does not
+        check codes answers 12, unavailableCriticalExtension.
+        """
+
+    def bind_gssapi(self, credentials: Credentials | None) -> Outcome:
+        """A SASL bind by a ticket for ``ldap@<host>``; None takes that of the process's own cache. Raises NoTicket, and what they raise."""
 
     def search(self, query: Query) -> Found:
         """Ask. A base that is not there has no entries. Referrals are never followed, and continuation references are left out."""
@@ -156,6 +167,9 @@ class Link(Protocol):
 
     def modify(self, dn: str, changes: Sequence[Change]) -> Outcome:
         """Change an entry: all of it or nothing."""
+
+    def delete(self, dn: str) -> Outcome:
+        """Delete an entry."""
 
     def close(self) -> None:
         """Say goodbye without waiting."""

@@ -3,7 +3,6 @@
 from typing import Literal
 
 from greatseal.api.declarations import Secret
-from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.identity import (
     Attempted,
     Authenticated,
@@ -14,80 +13,73 @@ from greatseal.api.identity import (
     NotMine,
     Password,
     PasswordChanger,
-    PasswordExpired,
 )
 from greatseal.api.kerberos import PasswordVerdict, Tickets
-from greatseal_ipa.library import INVALID_CREDENTIALS, MUST_CHANGE, UNWILLING, Change, Link, Outcome
+from greatseal_ipa.bind_with_code import BindWithCode
+from greatseal_ipa.library import EXPIRED, INVALID_CREDENTIALS, MUST_CHANGE, Change, Link, Outcome
+from greatseal_ipa.proofs import expired, proven, require_right, require_sendable
 from greatseal_ipa.reader import Person, Reader
 from greatseal_ipa.schema import SOURCE
 
-INAPPROPRIATE_AUTHENTICATION = 48
-CONSTRAINT_VIOLATION = 19
-NO_SUCH_OBJECT = 32
-WRONG = frozenset({INVALID_CREDENTIALS, UNWILLING, INAPPROPRIATE_AUTHENTICATION, CONSTRAINT_VIOLATION, NO_SUCH_OBJECT})
-"""Codes of a bind that say something of the account or the password; every other one is about the server."""
+AMR = ("pwd",)
+ALONE = {"bind": frozenset({"password"}), "kinit": frozenset({"password", "hardened"})}
+"""The authentication types of FreeIPA with one of which the password alone can be right."""
 MOST_WORDS = 300
 """Characters of what a server's policy says to a person."""
 UNTOLD = "the directory refused the new password: it is too short, too simple, was used before, or the last change is too recent"
 """Where the server has numbers for it, and no words."""
-PLAIN = "the name or the password is wrong"
 
 
 class IpaPassword(Authenticator[Password]):
     """People of the directory.
 
     ``kinit`` asks the KDC. An expired password is proven by a bind even then: most KDCs say that it has expired before they look at it.
+    Of people whose password FreeIPA does not take without a code, the code is typed behind it, as everywhere with FreeIPA.
     """
 
     name = SOURCE
     credential = Password
 
-    def __init__(self, reader: Reader, how: Literal["bind", "kinit"], tickets: Tickets | None) -> None:
+    def __init__(
+        self, reader: Reader, how: Literal["bind", "kinit"], tickets: Tickets | None, together: BindWithCode | None = None
+    ) -> None:
         self._reader = reader
         self._tickets = tickets if how == "kinit" else None
+        self._together = together
+        self._alone = ALONE[how]
 
     async def attempt(self, credential: Password, context: LoginContext) -> Attempted:  # noqa: ARG002  # the contract's parameter
         person = await self._reader.named(credential.username)
         if person is None:
             return NotMine()
         require_sendable(credential.password)
+        together = self._together
+        if together is not None and self._alone.isdisjoint(person.user.authentication_types) and await together.serves(person.user):
+            return await together.prove(person, credential.password)
         if self._tickets is None:
             return await self._by_bind(person, credential.password)
         return await self._by_kinit(self._tickets, person, credential.password)
 
     async def _by_bind(self, person: Person, password: Secret) -> Attempted:
         outcome = await self._reader.pool.as_user(person.dn, password.value, _itself)
-        if self._proves_expired(outcome) or (outcome.ok and outcome.policy == MUST_CHANGE):
-            return _expired(person)
+        if self._proves_expired(outcome) or (outcome.ok and outcome.policy in {EXPIRED, MUST_CHANGE}):
+            return expired(person)
         require_right(outcome)
-        return await self._proven(person)
+        return await proven(self._reader, person, AMR)
 
     async def _by_kinit(self, tickets: Tickets, person: Person, password: Secret) -> Attempted:
         verdict = await tickets.password(person.principal, password)
         if verdict is PasswordVerdict.RIGHT:
-            return await self._proven(person)
+            return await proven(self._reader, person, AMR)
         if verdict is PasswordVerdict.EXPIRED:
             outcome = await self._reader.pool.as_user(person.dn, password.value, _itself)
             if outcome.ok or self._proves_expired(outcome):
-                return _expired(person)
+                return expired(person)
             require_right(outcome)
         raise Denied(f"the KDC says of the password of {person.principal}: {verdict.value}")
 
     def _proves_expired(self, outcome: Outcome) -> bool:
         return not outcome.ok and self._reader.schema.refused_as(outcome.code, outcome.message, outcome.policy) == "expired"
-
-    async def _proven(self, person: Person) -> Authenticated | PasswordExpired:
-        """The password is right. What the entry says against it may be some seconds old, so it is read again then."""
-        state = person.user.state
-        if state.disabled or state.locked or state.expired or state.password_expired:
-            again = await self._reader.person(person.user.username, fresh=True)
-            if again is None:
-                raise Denied("the account is not there any more")
-            person, state = again, again.user.state
-        if state.password_expired and not (state.disabled or state.locked or state.expired):
-            return _expired(person)
-        user = person.user
-        return Authenticated(username=user.username, realm=user.realm, amr=("pwd",), password_changed_at=user.password_changed_at)
 
 
 class IpaChanger(PasswordChanger):
@@ -151,28 +143,8 @@ class IpaChanger(PasswordChanger):
         return await self._reader.pool.as_itself(lambda link: link.modify(person.dn, changes))
 
 
-def require_sendable(password: Secret) -> None:
-    """Raises Denied for an empty password, with which a bind proves nothing (RFC 4513 s5.1.2), and for one that some servers cut."""
-    if not password.value or "\0" in password.value:
-        raise Denied(PLAIN)
-
-
-def require_right(outcome: Outcome) -> None:
-    """Raises Denied unless the bind succeeded, and DirectoryUnavailable where the server did not even look at the password."""
-    if outcome.ok:
-        return
-    if outcome.code not in WRONG:
-        said = f"a bind as a user gave {outcome.code}: {outcome.message}"
-        raise DirectoryUnavailable("the directory cannot check passwords now", cause=said)
-    raise Denied(f"the bind gave {outcome.code}: {outcome.message}")
-
-
 def _itself(_link: Link, outcome: Outcome) -> Outcome:
     return outcome
-
-
-def _expired(person: Person) -> PasswordExpired:
-    return PasswordExpired(username=person.user.username, realm=person.user.realm, changer=SOURCE)
 
 
 def _words(outcome: Outcome, *secrets: Secret) -> str:

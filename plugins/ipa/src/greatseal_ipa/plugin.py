@@ -10,21 +10,23 @@ from greatseal import hookimpl
 from greatseal.api.components import Component
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, Placement, Reads
 from greatseal.api.directory import Directory
-from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
+from greatseal.api.identity import Authenticator, PasswordChanger
 from greatseal.api.services import NEGOTIATE, RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_ipa.access import IpaRules
 from greatseal_ipa.assembly import Assembly, is_configured, problems
+from greatseal_ipa.bind_with_code import IpaPasswordAndCode
 from greatseal_ipa.checks import DirectoryCheck
 from greatseal_ipa.command import ipa
 from greatseal_ipa.directory import IpaClaims, IpaDirectory
 from greatseal_ipa.password import IpaChanger, IpaPassword
 from greatseal_ipa.settings import IpaSettings, KerberosSwitch, Keytab
-from greatseal_ipa.upstreams import UpstreamHint
 
 LOOK_SECONDS = 1.0
 """How often servers that were down are looked at."""
+SWEEP_SECONDS = 3600.0
+"""How often tokens without a first code are looked for."""
 
 
 class Plugin:
@@ -51,7 +53,12 @@ class Plugin:
     @hookimpl
     def components(self, host: Host) -> Sequence[Component]:
         made = self._made(host)
-        return [IpaRules(made.pool, made.reader.schema.base_dn)] if made and made.settings.hbac else []
+        if made is None:
+            return []
+        found: list[Component] = [IpaRules(made.pool, made.reader.schema.base_dn)] if made.settings.hbac else []
+        if made.passkeys and made.tokens:
+            found += [made.passkeys, made.tokens]
+        return [*found, made.upstreams] if host.settings(KerberosSwitch).gssapi else found
 
     @hookimpl
     def claims(self, host: Host) -> Sequence[ClaimsProvider]:
@@ -62,7 +69,10 @@ class Plugin:
     def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:
         made = self._made(host)
         how = made.settings.password if made else "off"
-        return [IpaPassword(made.reader, how, host.optional_service(TICKETS))] if made and how != "off" else []
+        if made is None or how == "off":
+            return []
+        password = IpaPassword(made.reader, how, host.optional_service(TICKETS), made.together)
+        return [password, IpaPasswordAndCode(made.reader, made.together)] if made.together else [password]
 
     @hookimpl
     def password_changers(self, host: Host) -> Sequence[PasswordChanger]:
@@ -71,17 +81,13 @@ class Plugin:
         return [IpaChanger(made.reader)] if made and how != "off" else []
 
     @hookimpl
-    def login_options(self, host: Host) -> Sequence[LoginOptions]:
-        made = self._made(host)
-        return [UpstreamHint(made.reader)] if made and host.settings(KerberosSwitch).gssapi else []
-
-    @hookimpl
     def checks(self, host: Host) -> Sequence[Check]:
         """For doctor alone: what does not need the directory goes on without it, so the service is ready."""
         made = self._made(host)
         if made is None:
             return []
-        return [Check(name="directory", run=DirectoryCheck(made.pool, made.reader.schema, host.clock).run, ready=False)]
+        tokens = made.tokens.some if made.tokens is not None and "otp" in host.configuration() else None
+        return [Check(name="directory", run=DirectoryCheck(made.pool, made.reader.schema, host.clock, tokens).run, ready=False)]
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
@@ -113,6 +119,8 @@ class Plugin:
         if made is None:
             return []
         found = [Job(name="ipa-servers", every=LOOK_SECONDS, run=made.pool.look, placement=Placement.WORKER)]
+        if made.tokens:
+            found.append(Job(name="ipa-tokens", every=SWEEP_SECONDS, run=made.tokens.sweep, jitter=300.0))
         if host.settings(KerberosSwitch).gssapi:
             every = float(made.settings.idp_refresh_secs)
             found.append(Job(name="ipa-providers", every=every, run=made.upstreams.refresh, placement=Placement.WORKER))

@@ -12,6 +12,7 @@ from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.problems import DnsFailure
 from greatseal.host import Blocking
 from greatseal_ipa.library import Down, Found, Library, Link, Outcome, Oversized, Query, Refused, Server, Terms, Unusable
+from greatseal_ipa.outcomes import BUSY
 from greatseal_ipa.servers import Servers
 
 T = TypeVar("T")
@@ -20,8 +21,6 @@ RECYCLE_SECONDS = 600.0
 """A connection is not used for longer: what changed meanwhile about certificates or names is noticed."""
 IDLE_SECONDS = 120.0
 """Servers and firewalls forget connections that say nothing."""
-BUSY = frozenset({51, 52})
-"""busy, unavailable (RFC 4511 s4.1.9)"""
 GONE = "the directory cannot be reached"
 
 
@@ -51,6 +50,13 @@ class Pool:
     async def search(self, query: Query) -> Found:
         """Ask. Raises DirectoryUnavailable, and Oversized where the answer would be far too long."""
         return await self._run("ldap", self._anywhere, lambda server: self._with_kept(server, lambda link: self._search(link, query)))
+
+    async def ask(self, then: Callable[[Link], T]) -> T:
+        """Do several things on one connection of the service. Raises DirectoryUnavailable.
+
+        They are done again, on another connection, where the first one breaks: so each must be one that may be done twice.
+        """
+        return await self._run("ldap", self._anywhere, lambda server: self._with_kept(server, lambda link: self._asked(link, then)))
 
     async def as_itself(self, then: Callable[[Link], Outcome]) -> Outcome:
         """Do something on a connection of the service. Raises DirectoryUnavailable."""
@@ -154,6 +160,10 @@ class Pool:
         answer = ask(kept.link)
         self._keep(server, kept)
         return answer
+
+    def _asked(self, link: Link, then: Callable[[Link], T]) -> T:
+        self.questions += 1
+        return then(link)
 
     def _search(self, link: Link, query: Query) -> Found:
         self.questions += 1

@@ -106,7 +106,7 @@ class Reader:
         query = self.schema.hostgroups(prefix)
         if query is None or (prefix and not is_askable(prefix)):
             return ()
-        found = await self._ask(msgspec.structs.replace(query, limit=max(limit, 1_000)))
+        found = await self.ask(msgspec.structs.replace(query, limit=max(limit, 1_000)))
         names = {name for entry in found.entries if (name := self.schema.hostgroup_name(entry))}
         return sorted(name for name in names if name.casefold().startswith(prefix.casefold()))[:limit]
 
@@ -126,13 +126,29 @@ class Reader:
             return None
         return await self._hosts.get(f"managed {principal}", lambda: self._managed_by(principal))
 
+    async def linked(self, provider: str, value: str) -> User | None:
+        """The one person who signs in at the provider of a DN with exactly that value; None for nobody, and for two."""
+        query = self.schema.linked(provider, value)
+        entries = (await self._whole(query)).entries if query is not None else ()
+        # To the letter: a server may compare without case.
+        exact = [entry for entry in entries if value in self.schema.read_linked(entry)]
+        name = self.schema.username(exact[0]) if len(exact) == 1 and len(entries) == 1 else None
+        person = await self.person(name, fresh=True) if name is not None else None
+        return None if person is None else person.user
+
+    async def with_email(self, email: str) -> Sequence[User]:
+        """Two at most."""
+        names = [self.schema.username(entry) for entry in (await self.ask(self.schema.with_email(email))).entries]
+        people = [await self.person(name) for name in names if name is not None]
+        return [person.user for person in people if person is not None]
+
     async def providers(self) -> Sequence[Provider]:
         """Identity providers that the directory names."""
         query = self.schema.providers()
         return () if query is None else self.schema.read_providers((await self._whole(query)).entries)
 
     async def _person(self, name: str) -> Person | None:
-        entry = self._matching(await self._ask(self.schema.user(name)), name)
+        entry = self._matching(await self.ask(self.schema.user(name)), name)
         if entry is None or (username := self.schema.username(entry)) is None:
             return None
         if not is_username(username):
@@ -184,7 +200,7 @@ class Reader:
     async def _members(self, group: Entry) -> tuple[set[str], bool]:
         """People of the group and of groups in it, and whether these are all."""
         if (query := self.schema.members(group)) is not None:
-            found = await self._ask(msgspec.structs.replace(query, limit=MOST_MEMBERS))
+            found = await self.ask(msgspec.structs.replace(query, limit=MOST_MEMBERS))
             return {name for entry in found.entries if (name := self.schema.username(entry))}, found.complete
         members, waiting, seen = set(self.schema.own_members(group)), list(self.schema.subgroups(group)), {folded(group.dn)}
         while waiting and len(seen) <= MOST_SUBGROUPS:
@@ -192,7 +208,7 @@ class Reader:
             if folded(dn) in seen or (query := self.schema.group_at(dn)) is None:
                 continue
             seen.add(folded(dn))
-            for entry in (await self._ask(query)).entries:
+            for entry in (await self.ask(query)).entries:
                 members.update(self.schema.own_members(entry))
                 waiting += self.schema.subgroups(entry)
         whole = len(members) <= MOST_MEMBERS and seen.issuperset(map(folded, waiting))
@@ -210,11 +226,11 @@ class Reader:
             return await self.pool.search(self.schema.group(name, members=True)), True
         except Oversized as error:
             self._log.warning("a group of the directory has too many members to read", group=name, cause=str(error))
-            return await self._ask(self.schema.group(name, members=False)), False
+            return await self.ask(self.schema.group(name, members=False)), False
 
     async def _hostgroups_of(self, hostname: str) -> frozenset[str] | None:
         query = self.schema.host(hostname)
-        entries = (await self._ask(query)).entries if query is not None else ()
+        entries = (await self.ask(query)).entries if query is not None else ()
         if not entries or (groups := self.schema.hostgroups_with(entries[0].dn)) is None:
             return self.schema.read_hostgroups(entries[0]) if entries else None
         found = await self._whole(msgspec.structs.replace(groups, limit=MOST_GROUPS))
@@ -222,7 +238,7 @@ class Reader:
 
     async def _managed_by(self, principal: str) -> frozenset[str] | None:
         query = self.schema.principal(principal)
-        entries = (await self._ask(query)).entries if query is not None else ()
+        entries = (await self.ask(query)).entries if query is not None else ()
         if not entries or (managed := self.schema.managed_by(entries[0].dn)) is None:
             return None
         found = await self._whole(msgspec.structs.replace(managed, limit=MOST_MEMBERS))
@@ -236,18 +252,18 @@ class Reader:
         query = self.schema.defaults()
         if query is None:
             return Defaults()
-        return Defaults(*self.schema.read_defaults(next(iter((await self._ask(query)).entries), None)))
+        return Defaults(*self.schema.read_defaults(next(iter((await self.ask(query)).entries), None)))
 
     async def _listed(self, kind: Kind, prefix: str, limit: int, after: str) -> list[str]:
         if limit < 1 or (prefix and not is_askable(prefix)):
             return []
-        return await Listing(self._ask, kind, limit=limit, after=after).of(prefix)
+        return await Listing(self.ask, kind, limit=limit, after=after).of(prefix)
 
     async def _entries(self, named: Callable[[Sequence[str]], Query], names: Sequence[str]) -> list[Entry]:
         parts = [names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE)]
-        return [entry for part in parts for entry in (await self._ask(named(part))).entries]
+        return [entry for part in parts for entry in (await self.ask(named(part))).entries]
 
-    async def _ask(self, query: Query) -> Found:
+    async def ask(self, query: Query) -> Found:
         try:
             return await self.pool.search(query)
         except Oversized as error:
@@ -255,7 +271,7 @@ class Reader:
 
     async def _whole(self, query: Query) -> Found:
         """For answers of which a part would be wrong. Raises DirectoryUnavailable for one that a limit cut, ours or the server's."""
-        found = await self._ask(query)
+        found = await self.ask(query)
         if not found.complete:
             raise DirectoryUnavailable(
                 HERE, cause=f"{query.filter} under {query.base}: a limit cut the answer at {len(found.entries)} entries"

@@ -1,5 +1,6 @@
 """What differs between kinds of directories: where people, groups and hosts are, and what their attributes mean."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
+from greatseal.api.declarations import Secret
 from greatseal.api.directory import Group, User
 from greatseal.api.moments import SECOND
 from greatseal_ipa.library import Entry, Query
@@ -14,6 +16,7 @@ from greatseal_ipa.names import filter_value
 
 SOURCE = "ipa"
 """What :attr:`greatseal.api.directory.User.source` says, and the name of the directory and its authenticator."""
+TIME = re.compile(r"(?P<digits>\d{10}(?:\d\d){0,2})(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d(?:\d\d)?)", re.ASCII)
 ONE = 2
 """Entries that are asked for where one is expected: a second one is a mistake of the directory."""
 
@@ -32,7 +35,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """An identity provider that the directory names (FreeIPA's ipaIdP). ``client_secret`` is not here: whoever signs people in reads it."""
+    """An identity provider that the directory names (FreeIPA's ipaIdP)."""
 
     id: str
     dn: str
@@ -42,11 +45,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     subject_claim: str
     """The claim of the provider's user whose value a person's entry holds."""
+    client_secret: Secret | None = None
+    """Where the service may read it, by a permission of its own."""
     authorization_endpoint: str | None = None
     token_endpoint: str | None = None
     userinfo_endpoint: str | None = None
     jwks_uri: str | None = None
     device_endpoint: str | None = None
+
+    def same_as(self, other: "Provider") -> bool:
+        """Whether nothing was changed."""
+        mine, theirs = (None if one.client_secret is None else one.client_secret.value for one in (self, other))
+        return mine == theirs and msgspec.structs.replace(self, client_secret=None) == msgspec.structs.replace(other, client_secret=None)
 
     @property
     def usable(self) -> bool:
@@ -202,6 +212,18 @@ class Schema(ABC):
         """Default authentication types, and whether they alone count."""
         return (), False
 
+    def linked(self, provider: str, value: str) -> Query | None:
+        """Entries of people who sign in at the provider of a DN with that value."""
+        return None
+
+    def read_linked(self, entry: Entry) -> tuple[str, ...]:
+        """The values with which somebody signs in at their provider."""
+        return ()
+
+    def with_email(self, email: str) -> Query:
+        """Entries of people with that address, with the name alone."""
+        return msgspec.structs.replace(self.users(""), filter=f"(&{self.users('').filter}{equals('mail', email)})", limit=ONE)
+
     def providers(self) -> Query | None:
         """Entries of identity providers."""
         return None
@@ -238,10 +260,16 @@ def whole(text: str | None) -> int | None:
 
 def moment(text: str | None) -> int | None:
     """A GeneralizedTime (RFC 4517 s3.3.13) in microseconds since the epoch, a fraction of a second left away; None for what is none."""
-    if not text or not text.endswith("Z"):
+    found = TIME.fullmatch(text or "")
+    if found is None:
         return None
-    digits = text[:-1].partition(".")[0]
+    digits, zone = found["digits"].ljust(14, "0"), found["zone"].ljust(5, "0").replace("Z0000", "+0000")
     try:
-        return int(datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()) * SECOND
+        return int(datetime.strptime(digits + zone, "%Y%m%d%H%M%S%z").timestamp()) * SECOND
     except ValueError:
         return None
+
+
+def spelt(moment: int) -> str:
+    """The GeneralizedTime of microseconds."""
+    return datetime.fromtimestamp(moment // SECOND, UTC).strftime("%Y%m%d%H%M%SZ")

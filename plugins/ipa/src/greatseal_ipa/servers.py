@@ -12,7 +12,7 @@ from structlog.stdlib import BoundLogger
 
 from greatseal.api.problems import DnsFailure
 from greatseal.api.services import Resolver
-from greatseal_ipa.library import Down, Server
+from greatseal_ipa.library import Down, NoTicket, Server
 
 PORTS = {"ldap": 389, "ldaps": 636}
 MOST = 16
@@ -110,7 +110,8 @@ class Servers:
             told = standing.since is None
             standing.since, standing.reason = time.monotonic(), str(error)
         if told:
-            self._log.error("a server of the directory does not answer", server=str(server), cause=str(error))
+            what = "a server of the directory is not asked" if isinstance(error, NoTicket) else "a server of the directory does not answer"
+            self._log.error(what, server=str(server), cause=str(error))
 
     def answered(self, server: Server) -> None:
         """It answers."""

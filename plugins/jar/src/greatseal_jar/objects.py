@@ -62,6 +62,9 @@ class RequestObjectFields(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request without a request object is refused (RFC 9101 s10.5)."""
     strict_request_object: bool = False
     """Whether ``typ``, ``nbf`` and ``exp`` must be there, with an hour between the two at most (FAPI 2.0 Message Signing s5.3.1)."""
+    single_use_request_object: bool = False
+    """Whether each is good once, by its ``jti``, for at most an hour, with this issuer as its only ``aud`` and without ``sub``
+    (OpenID Federation s12.1.1.1)."""
 
 
 class RequestObjects(Extension[msgspec.Struct]):
@@ -115,6 +118,8 @@ class RequestObjects(Extension[msgspec.Struct]):
         self._check_times(claims, ask.client)
         if backchannel:
             await self._use_up(claims, ask.client)
+        elif ask.client.more.get("single_use_request_object") is True:
+            await self._use_once(claims, ask.client)
         return Parameters(parameters(claims))
 
     async def _decrypted(self, text: str, client: Client) -> str:
@@ -172,9 +177,26 @@ class RequestObjects(Extension[msgspec.Struct]):
         jti = claims.get("jti")
         if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
             raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (CIBA Core s7.1.1)")
-        key = f"{len(client.client_id)}:{client.client_id}:{jti}"
-        if not await self._host.strikes.take("signed_request", key, (expires + LEEWAY) * SECOND):
+        if not await self._is_first(client, jti, expires):
             raise InvalidRequestObject("the jti was used before; each request needs one of its own (CIBA Core s7.1.1)")
+
+    async def _use_once(self, claims: Mapping[str, Any], client: Client) -> None:
+        """What OpenID Federation s12.1.1.1 asks beside."""
+        if claims["aud"] not in (self._host.issuer, [self._host.issuer]):
+            raise InvalidRequestObject(f"aud in the request object is more than {self._host.issuer} (OpenID Federation s12.1.1.1)")
+        if "sub" in claims:
+            raise InvalidRequestObject("sub must not be in the request object (OpenID Federation s12.1.1.1)")
+        expires, jti = _moment(claims, "exp"), claims.get("jti")
+        if expires is None or expires > self._host.clock.now() // SECOND + LONGEST:
+            raise InvalidRequestObject(f"exp is missing, or more than {LONGEST} s ahead (OpenID Federation s12.1.1.1)")
+        if not isinstance(jti, str) or not 1 <= len(jti) <= LONGEST_JTI:
+            raise InvalidRequestObject(f"jti is no text of 1 to {LONGEST_JTI} characters (OpenID Federation s12.1.1.1)")
+        if not await self._is_first(client, jti, expires):
+            raise InvalidRequestObject("the jti was used before; each request needs one of its own (OpenID Federation s12.1.1.1)")
+
+    async def _is_first(self, client: Client, jti: str, expires: int) -> bool:
+        key = f"{len(client.client_id)}:{client.client_id}:{jti}"
+        return await self._host.strikes.take("signed_request", key, (expires + LEEWAY) * SECOND)
 
     def _check_times(self, claims: Mapping[str, Any], client: Client) -> None:
         now = self._host.clock.now() // SECOND

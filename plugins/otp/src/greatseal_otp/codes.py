@@ -9,16 +9,19 @@ import msgspec
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import Directories
-from greatseal.api.identity import SessionView
+from greatseal.api.identity import AccountRefused, SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.otp import CodeStore, Holder, NewToken, Token
 from greatseal.api.problems import BadRequest, Conflict
 from greatseal.host import Host
 from greatseal_otp import recovery
 from greatseal_otp.arithmetic import matching, otpauth_uri
+from greatseal_otp.devices import Devices
+from greatseal_otp.enough import is_enough
 from greatseal_otp.recovery import Recovery
 from greatseal_otp.settings import Look, OtpSettings
 from greatseal_otp.tokens import LocalTokens
+from greatseal_otp.wrong import WrongCodes
 
 PERIOD = 30
 KEY_BYTES = {"sha1": 20, "sha256": 32, "sha512": 64}
@@ -42,13 +45,17 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 class Codes:
     """Finds the store of a person, and counts."""
 
-    def __init__(self, host: Host, directories: Directories, *, local: LocalTokens, recovery: Recovery) -> None:
+    def __init__(
+        self, host: Host, directories: Directories, *, local: LocalTokens, recovery: Recovery, devices: Devices, wrong: WrongCodes
+    ) -> None:
         self._host = host
         self._directories = directories
         self._settings = host.settings(OtpSettings)
         self._issuer = host.settings(Look).display_name or urlsplit(host.issuer).hostname or host.issuer
         self.local = local
         self.recovery = recovery
+        self.devices = devices
+        self.wrong = wrong
 
     async def holder(self, subject: str) -> Holder:
         """The person of a canonical subject."""
@@ -59,22 +66,48 @@ class Codes:
         others = (one for one in self._host.components(CodeStore).values() if one is not self.local)
         return next((one for one in others if one.keeps(holder)), self.local)
 
+    async def are_taken_with_the_password(self, username: str) -> bool:
+        """Whether the codes of whoever has this name are checked at their home, with the password."""
+        user = await self._directories.user(username)
+        if user is None:
+            return False
+        holder = Holder(subject=user.subject, user=user)
+        return await self.store(holder).takes_both(holder)
+
     async def tokens(self, holder: Holder) -> Sequence[Token]:
         """Every token of the person."""
         return await self.store(holder).tokens(holder)
 
-    async def use(self, holder: Holder, password: Secret, code: Secret) -> bool:
-        """Whether the code is good. It is used up, and so are the codes before it."""
-        store = self.store(holder)
+    async def has_token(self, holder: Holder) -> bool:
+        """Whether the person has a token that they must use."""
+        return any(token.confirmed and token.enabled for token in await self.tokens(holder))
+
+    async def use(self, holder: Holder, password: Secret | None, code: Secret) -> bool:
+        """Whether the code is good. It is used up, and so are the codes before it. ``password`` is what came with it, if any did.
+
+        Raises AccountRefused after too many wrong codes in a row: only a recovery code is good then.
+        """
         if (digits := recovery.read(code.value)) is not None:
-            return store.recovery and await self.recovery.use(holder.subject, digits)
+            good = self.store(holder).recovery and await self.recovery.use(holder.subject, digits)
+        elif await self.wrong.are_too_many(holder.subject):
+            raise AccountRefused("too many wrong codes were given: sign in with a recovery code, or ask whoever administers this service")
+        else:
+            good = await self._use(holder, password, code)
+        if good:
+            await self.wrong.clear(holder.subject)
+        else:
+            await self.wrong.note(holder.subject)
+        return good
+
+    async def _use(self, holder: Holder, password: Secret | None, code: Secret) -> bool:
+        store = self.store(holder)
         keys = await store.keys(holder)
         now = self._host.clock.now()
         for key in keys:
             at = matching(key, code.value, now)
             if at is not None and await store.advance(holder, key, at):
                 return True
-        return not keys and await store.check(holder, password, code)
+        return not keys and password is not None and await store.check(holder, password, code)
 
     async def confirm(self, holder: Holder, token_id: str, code: str) -> bool:
         """Whether it is a good code of this very token, which is used up: the token counts from now on."""
@@ -85,15 +118,18 @@ class Codes:
 
     async def make(self, session: SessionView, label: str) -> Made:
         """A new token for the person of a session. Raises BadRequest for a label that is none, LoginRequired, Conflict."""
-        holder = await self.holder(session.subject)
-        store = self.store(holder)
         self.require_recent(session)
+        return await self.make_for(await self.holder(session.subject), label, username=session.username)
+
+    async def make_for(self, holder: Holder, label: str, *, username: str) -> Made:
+        """A new token. Raises BadRequest for a label that is none, Conflict."""
+        store = self.store(holder)
         if not store.manages:
             raise Conflict("your one-time codes are kept elsewhere, and made there")
         key = secrets.token_bytes(KEY_BYTES[self._settings.algorithm])
         new = NewToken(label=label_of(label), key=key, algorithm=self._settings.algorithm, digits=self._settings.digits, period=PERIOD)
         token = await store.add(holder, new)
-        return Made(token=token, key=key, uri=otpauth_uri(new, issuer=self._issuer, username=session.username))
+        return Made(token=token, key=key, uri=otpauth_uri(new, issuer=self._issuer, username=username))
 
     async def remove(self, session: SessionView, token_id: str) -> bool:
         """Delete a token of the person of a session; False when they have none of this id. Raises LoginRequired."""
@@ -115,7 +151,17 @@ class Codes:
         store = self.store(holder)
         removed = [await store.remove(holder, token.token_id, by=by) for token in await store.tokens(holder)] if store.manages else []
         await self.recovery.forget(holder.subject)
+        await self.devices.forget(holder.subject)
+        await self.wrong.clear(holder.subject)
         return sum(removed)
+
+    async def is_proven(self, session: SessionView) -> bool:
+        """Whether the session proved as much as the person could at its sign-in: on a remembered device it did not.
+
+        One in which all tokens were made is not asked for a code of them.
+        """
+        tokens = await self.tokens(await self.holder(session.subject))
+        return is_enough(session) or not any(one.confirmed and not _made_in(session, one) for one in tokens)
 
     def is_recent(self, session: SessionView) -> bool:
         """Whether the sign-in was a short while ago."""
@@ -126,6 +172,10 @@ class Codes:
         """Raises LoginRequired for a sign-in of some time ago: a computer that was left open changes nothing."""
         if not self.is_recent(session):
             raise LoginRequired(f"sign in again: this takes a sign-in of the last {RECENT // SECOND // 60} minutes")
+
+
+def _made_in(session: SessionView, token: Token) -> bool:
+    return token.created_at is not None and 0 <= token.created_at - session.signed_in_at <= RECENT
 
 
 def label_of(text: str) -> str:

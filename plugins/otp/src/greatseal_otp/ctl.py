@@ -35,4 +35,12 @@ def delete_tokens(admin: Admin, username: str, token_id: str | None, yes: bool) 
     admin.output.done(f"{deleted} tokens of {username} are deleted, and the recovery codes")
 
 
+@command(otp, "unlock")
+@click.argument("username")
+def unlock(admin: Admin, username: str) -> None:
+    """Take codes of USERNAME again, after too many wrong ones in a row."""
+    admin.ask("DELETE", "users", username, "otp-lock")
+    admin.output.done(f"codes of {username} are taken again")
+
+
 COMMANDS = [otp]

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from io import BytesIO
+from urllib.parse import urlsplit
 
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
@@ -16,7 +17,7 @@ from greatseal_otp.arithmetic import spelt
 from greatseal_otp.codes import Codes
 
 PAGE = "/account/codes"
-ADD, CONFIRM, DELETE, RECOVERY = (f"{PAGE}/{name}" for name in ("add", "confirm", "delete", "recovery"))
+ADD, CONFIRM, DELETE, FORGET, RECOVERY = (f"{PAGE}/{name}" for name in ("add", "confirm", "delete", "forget", "recovery"))
 _LIST, _NEW, _CODES = (f"greatseal_otp/{name}.html" for name in ("codes", "new", "recovery"))
 WRONG = "The code is wrong, or it was used before. Wait for the next one."
 POOL = "otp-qr"
@@ -32,6 +33,7 @@ class CodesPage:
         self._login = login
         self._pages = pages
         self._codes = codes
+        self._prefix = urlsplit(host.issuer).path
 
     def routes(self) -> list[Route]:
         """Every route."""
@@ -41,6 +43,7 @@ class CodesPage:
             (ADD, self._add, "Make a token; the page shows its QR code this once."),
             (CONFIRM, self._confirm, "Give the first code of a token: it counts from now on."),
             (DELETE, self._delete, "Delete a token."),
+            (FORGET, self._forget, "Have a device asked for a code again."),
             (RECOVERY, self._recover, "Make recovery codes; the page shows them this once."),
         )
         return [
@@ -62,6 +65,8 @@ class CodesPage:
             if session is None:
                 return self._pages.sign_in(PAGE)
             self._pages.check_form(call, form)
+            if not await self._codes.is_proven(session):
+                return self._pages.step_up(PAGE)
             try:
                 return await action(call, session, form)
             except LoginRequired:
@@ -104,15 +109,20 @@ class CodesPage:
         await self._codes.remove(session, form.get("token_id", ""))
         return self._pages.see_other(PAGE)
 
+    async def _forget(self, _call: Call, session: SessionView, form: Parameters) -> Reply:
+        await self._codes.devices.forget(session.subject, form.get("device_id", ""))
+        return self._pages.see_other(PAGE)
+
     async def _recover(self, call: Call, session: SessionView, _form: Parameters) -> Reply:
         return self._recovery_codes(call, await self._codes.new_recovery_codes(session), first=False)
 
     def _recovery_codes(self, call: Call, codes: tuple[str, ...], *, first: bool) -> Reply:
-        return self._pages.page(call, _CODES, page=PAGE, codes=codes, first=first)
+        return self._pages.page(call, _CODES, codes=codes, first=first, done=self._prefix + PAGE)
 
     async def _list(self, call: Call, session: SessionView, problem: Problem | None = None) -> Reply:
         holder = await self._codes.holder(session.subject)
         store = self._codes.store(holder)
+        tokens = await store.tokens(holder)
         return self._pages.page(
             call,
             _LIST,
@@ -122,7 +132,10 @@ class CodesPage:
             add=ADD,
             delete=DELETE,
             renew=RECOVERY,
-            tokens=[(token, _said(token)) for token in await store.tokens(holder)],
+            forget=FORGET,
+            tokens=[(token, _said(token)) for token in tokens],
+            devices=await self._codes.devices.of(holder, tokens),
+            unproven=not await self._codes.is_proven(session),
             manages=store.manages,
             recovery=await self._codes.recovery.state(session.subject) if store.recovery else None,
             recovers=store.recovery,
@@ -145,6 +158,24 @@ class CodesPart(AccountPart):
     async def lines(self, session: SessionView) -> Sequence[AccountLine]:
         holder = await self._codes.holder(session.subject)
         return [AccountLine(title=token.label or "Without a name", detail=_said(token)) for token in await self._codes.tokens(holder)]
+
+
+class DevicesPart(AccountPart):
+    """The remembered devices on the account page."""
+
+    name = "remembered-devices"
+    title = "Devices without a code"
+    link = PAGE
+    words = "Devices on which you are not asked for a code"
+    empty = "None. You are asked for a code wherever you sign in."
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+
+    async def lines(self, session: SessionView) -> Sequence[AccountLine]:
+        holder = await self._codes.holder(session.subject)
+        devices = await self._codes.devices.of(holder, await self._codes.tokens(holder))
+        return [AccountLine(title=one.label, detail=f"Last used {day_and_time(one.last_used_at)}") for one in devices]
 
 
 def _said(token: Token) -> str:

@@ -8,7 +8,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import EventType, Job, Owns, Reads, Schema
 from greatseal.api.http import Route
 from greatseal.api.identity import Authenticator
-from greatseal.api.services import DIRECTORIES, LOGIN, PAGES
+from greatseal.api.services import DIRECTORIES, LOGIN, NOTICES, PAGES
 from greatseal.host import Host
 from greatseal_otp.settings import Look, OtpSettings
 from greatseal_otp.tables import SCHEMA
@@ -26,6 +26,7 @@ class Plugin:
     """One-time codes beside the password, and recovery codes."""
 
     requires = (DIRECTORIES, LOGIN, PAGES)
+    uses = (NOTICES,)
 
     def __init__(self) -> None:
         self._parts: Parts | None = None
@@ -52,6 +53,9 @@ class Plugin:
             EventType("otp_token_created", "idp", "A person made a one-time code token; detail is its id."),
             EventType("otp_token_confirmed", "idp", "The first code of a token was given: it must be used from now on; detail is its id."),
             EventType("otp_token_deleted", "idp", "A token was deleted; the principal is who did it, where that was not its person."),
+            EventType("otp_device_remembered", "idp", "A browser is not asked for a code for some days; detail is its id."),
+            EventType("otp_device_forgotten", "idp", "It is asked again: by its person, or since the password or the apps changed."),
+            EventType("otp_locked", "idp", "A hundred wrong codes in a row: no code of the person is good until an administrator helps."),
             EventType("otp_recovery_codes_created", "idp", "A person made recovery codes; those before are worthless."),
             EventType("otp_recovery_code_used", "idp", "A recovery code was used in place of a code; detail says how many are left."),
         ]
@@ -66,7 +70,7 @@ class Plugin:
 
     @hookimpl
     def operations(self, host: Host) -> Sequence[Callable[..., Any]]:
-        return [*self.parts(host).local.operations, *self.parts(host).recovery.operations]
+        return self.parts(host).operations
 
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
@@ -74,7 +78,7 @@ class Plugin:
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:
-        return [Job(name="otp-tokens", every=SWEEP, run=self.parts(host).local.sweep, jitter=60.0)]
+        return [Job(name="otp-tokens", every=SWEEP, run=self.parts(host).sweep, jitter=60.0)]
 
     @hookimpl
     def ctl(self) -> "Sequence[click.Command]":

@@ -10,6 +10,8 @@ from sqlalchemy import delete, func, select
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
+from greatseal.api.notices import NOT_YOU, Notice
+from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx, operation
 from greatseal.db.tables import param
 from greatseal.host import Host
@@ -81,7 +83,7 @@ class Recovery:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._replace = self._decided("otp.recovery.replace", _replace)
-        self._use = self._decided("otp.recovery.use", _use)
+        self._use = self._decided("otp.recovery.use", self._use_up)
         self._forget = self._decided("otp.recovery.forget", _forget)
         self.operations: Sequence[Callable[..., object]] = (self._replace, self._use, self._forget)
         """What other nodes ask for."""
@@ -109,6 +111,19 @@ class Recovery:
         tx.run(_FORGET, subject=subject)
         tx.remove(t.RECOVERY, subject)
 
+    def _use_up(self, tx: Tx, one: OneCode) -> Outcome:
+        if not tx.count(_USE, digest=one.digest, subject=one.subject):
+            return Outcome(done=False)
+        faults.point("otp.recovered")
+        row = tx.one(_LEFT, subject=one.subject)
+        assert row is not None  # an aggregate has a row
+        tx.put(t.RECOVERY, one.subject, remaining=row.left)
+        tx.audit(AuditEvent(event_type="otp_recovery_code_used", service="idp", sub=one.subject, detail=f"{row.left} left"))
+        if (notices := self._host.optional_service(NOTICES)) is not None:
+            title, facts = "A recovery code of your account was used", {"Codes that are left": str(row.left)}
+            notices.tell(tx, Notice(kind="recovery_code_used", subject=one.subject, title=title, text=NOT_YOU, facts=facts))
+        return Outcome(done=True)
+
     def _decided(self, name: str, fn: Callable[[Tx, A], T]) -> Callable[[Tx, A], T]:
         def owner(asked: A) -> str:
             return self._host.handles.owner_of_key(f"otp:{asked.subject}")
@@ -127,17 +142,6 @@ def _replace(tx: Tx, new: NewCodes) -> None:
         tx.run(_INSERT, digest=digest, subject=new.subject)
     tx.put(t.RECOVERY, new.subject, remaining=len(new.digests), created_at=tx.now)
     tx.audit(AuditEvent(event_type="otp_recovery_codes_created", service="idp", sub=new.subject))
-
-
-def _use(tx: Tx, one: OneCode) -> Outcome:
-    if not tx.count(_USE, digest=one.digest, subject=one.subject):
-        return Outcome(done=False)
-    faults.point("otp.recovered")
-    row = tx.one(_LEFT, subject=one.subject)
-    assert row is not None  # an aggregate has a row
-    tx.put(t.RECOVERY, one.subject, remaining=row.left)
-    tx.audit(AuditEvent(event_type="otp_recovery_code_used", service="idp", sub=one.subject, detail=f"{row.left} left"))
-    return Outcome(done=True)
 
 
 def _forget(tx: Tx, whose: Forgotten) -> None:

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from greatseal.api.authorization import LoginRequired
 from greatseal.api.directory import Directories
 from greatseal.api.http import Call, Permission, Reply, Route, Session
-from greatseal.api.identity import SessionCaller
+from greatseal.api.identity import SessionCaller, SessionView
 from greatseal.api.moments import seconds
 from greatseal.api.otp import Holder
 from greatseal.api.problems import BadRequest, Conflict, NotFound
@@ -12,7 +13,9 @@ from greatseal_otp.codes import Codes, shown
 
 MINE = "/api/me/otp-tokens"
 RECOVERY = "/api/me/recovery-codes"
+DEVICES = "/api/me/otp-devices"
 ADMIN = "/api/admin/users/{username}/otp-tokens"
+LOCK = "/api/admin/users/{username}/otp-lock"
 NONE = "there is no token of this id"
 
 
@@ -38,6 +41,8 @@ class MyCodes:
         """Every route."""
         session = Session()
         return [
+            Route("GET", DEVICES, self.devices, auth=session, summary="The devices on which you are not asked for a code."),
+            Route("DELETE", f"{DEVICES}/{{device_id}}", self.forget, auth=session, summary="Have a device asked for a code again."),
             Route("GET", MINE, self.listed, auth=session, summary="The one-time code tokens of whoever is signed in."),
             Route("POST", MINE, self.create, auth=session, summary="Make a token; its URI is given this once."),
             Route("POST", f"{MINE}/{{token_id}}/confirm", self.confirm, auth=session, summary="Have a token count from now on."),
@@ -52,7 +57,7 @@ class MyCodes:
         return Reply.json([shown(token, source) for token in await self._codes.tokens(holder)])
 
     async def create(self, call: Call) -> Reply:
-        session, given = call.caller_as(SessionCaller).session, await call.body(Label)
+        session, given = await self._proven(call), await call.body(Label)
         made = await self._codes.make(session, given.label)
         return Reply.json({"token_id": made.token.token_id, "otpauth_uri": made.uri}, status=201)
 
@@ -66,7 +71,7 @@ class MyCodes:
         return Reply.empty()
 
     async def delete(self, call: Call) -> Reply:
-        if not await self._codes.remove(call.caller_as(SessionCaller).session, call.path["token_id"]):
+        if not await self._codes.remove(await self._proven(call), call.path["token_id"]):
             raise NotFound(NONE)
         return Reply.empty()
 
@@ -77,8 +82,27 @@ class MyCodes:
         return Reply.json({"remaining": state.remaining, "created_at": seconds(state.created_at)})
 
     async def renew(self, call: Call) -> Reply:
-        codes = await self._codes.new_recovery_codes(call.caller_as(SessionCaller).session)
+        codes = await self._codes.new_recovery_codes(await self._proven(call))
         return Reply.json({"codes": codes}, status=201)
+
+    async def devices(self, call: Call) -> Reply:
+        holder = await self._codes.holder(call.caller.subject)
+        found = await self._codes.devices.of(holder, await self._codes.tokens(holder))
+        moments = ("created_at", "last_used_at", "expires_at")
+        shown = [{**msgspec.structs.asdict(one), **{name: seconds(getattr(one, name)) for name in moments}} for one in found]
+        return Reply.json(shown)
+
+    async def forget(self, call: Call) -> Reply:
+        if not await self._codes.devices.forget(call.caller.subject, call.path["device_id"]):
+            raise NotFound("there is no device of this id")
+        return Reply.empty()
+
+    async def _proven(self, call: Call) -> SessionView:
+        """The session of the call. Raises LoginRequired where the person has a second factor and did not prove it."""
+        session = call.caller_as(SessionCaller).session
+        if not await self._codes.is_proven(session):
+            raise LoginRequired("this takes a sign-in with your second factor")
+        return session
 
 
 class CodesAdmin:
@@ -94,6 +118,7 @@ class CodesAdmin:
         return [
             Route("GET", ADMIN, self.listed, auth=read, summary="The one-time code tokens of a person."),
             Route("DELETE", ADMIN, self.delete_all, auth=write, summary="Delete the tokens and recovery codes of a person."),
+            Route("DELETE", LOCK, self.unlock, auth=write, summary="Take codes of a person again after too many wrong ones."),
             Route("DELETE", f"{ADMIN}/{{token_id}}", self.delete, auth=write, summary="Delete a token of a person."),
         ]
 
@@ -105,6 +130,12 @@ class CodesAdmin:
     async def delete_all(self, call: Call) -> Reply:
         holder = self._managed(await self._holder(call))
         return Reply.json({"deleted": await self._codes.remove_all(holder, by=call.caller.subject)})
+
+    async def unlock(self, call: Call) -> Reply:
+        holder = await self._holder(call)
+        if not await self._codes.wrong.clear(holder.subject):
+            raise NotFound("no wrong codes of this person are counted")
+        return Reply.empty()
 
     async def delete(self, call: Call) -> Reply:
         holder = self._managed(await self._holder(call))

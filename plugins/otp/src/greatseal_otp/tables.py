@@ -51,4 +51,27 @@ recovery_code = table(
     Column("subject", Text, nullable=False, index=True),
 )
 
-SCHEMA = Schema("otp", metadata, "greatseal_otp.migrations", "0001")
+device = table(
+    "otp_device",
+    metadata,
+    State.REPLICATED,
+    Column("device_id", Id, primary_key=True),
+    Column("subject", Text, nullable=False, index=True),
+    Column("digest", Blob, nullable=False, unique=True, index=True),  # of the handle in its cookie
+    Column("sealed", Sealed, nullable=False),  # whose it is, and what was so when it was made
+    Column("label", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("last_used_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False, index=True),
+)
+DEVICE = Collection("otp_device", device)
+
+wrong = table(
+    "otp_wrong",
+    metadata,
+    State.OWNED,
+    Column("subject", Id, primary_key=True),
+    Column("failures", Serial, nullable=False),  # codes in a row
+)
+
+SCHEMA = Schema("otp", metadata, "greatseal_otp.migrations", "0002")

@@ -9,11 +9,14 @@ from sqlalchemy import delete, select, update
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.moments import SECOND
+from greatseal.api.notices import NOT_YOU, Notice
 from greatseal.api.otp import CodeStore, Holder, NewToken, Token, TokenKey
 from greatseal.api.problems import Conflict
+from greatseal.api.services import NOTICES
 from greatseal.api.store import Refuse, Row, Tx, operation, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
+from greatseal_otp import devices
 from greatseal_otp import tables as t
 from greatseal_otp.recovery import Outcome, Recovery
 
@@ -151,7 +154,9 @@ class LocalTokens(CodeStore):
         first = row.confirmed_at is None
         tx.put(t.TOKEN, asked.token_id, last_used_at=tx.now, confirmed_at=tx.now if first else row.confirmed_at)
         if first:
+            devices.drop(tx, asked.subject)
             tx.audit(_event("otp_token_confirmed", asked))
+            self._tell(tx, "code_token_added", "An authenticator app was added to your account", row)
         return Outcome(done=True)
 
     def _store(self, tx: Tx, new: Added) -> Token:
@@ -177,13 +182,21 @@ class LocalTokens(CodeStore):
         return _token(row)
 
     def _delete(self, tx: Tx, asked: Removed) -> Outcome:
-        if tx.one(_FIND, token_id=asked.token_id, subject=asked.subject) is None:
+        row = tx.one(_FIND, token_id=asked.token_id, subject=asked.subject)
+        if row is None:
             return Outcome(done=False)
         _drop(tx, asked.token_id)
+        devices.drop(tx, asked.subject)
         if all(row.confirmed_at is None for row in tx.all(_OF, subject=asked.subject)):
             self._recovery.drop(tx, asked.subject)
         tx.audit(_event("otp_token_deleted", asked, by=asked.by))
+        if row.confirmed_at is not None:
+            self._tell(tx, "code_token_deleted", "An authenticator app of your account was deleted", row)
         return Outcome(done=True)
+
+    def _tell(self, tx: Tx, kind: str, title: str, row: Row) -> None:
+        if (notices := self._host.optional_service(NOTICES)) is not None:
+            notices.tell(tx, Notice(kind=kind, subject=row.subject, title=title, text=NOT_YOU, facts={"App": row.label}))
 
 
 def _event(event_type: str, asked: Asked, by: str | None = None) -> AuditEvent:

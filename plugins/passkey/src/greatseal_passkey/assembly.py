@@ -1,5 +1,8 @@
 """The parts of the plugin, put together. Importing this imports webauthn."""
 
+from collections.abc import Sequence
+
+from greatseal.api.components import Component
 from greatseal.api.http import Route
 from greatseal.api.services import DIRECTORIES, LOGIN, PAGES
 from greatseal.host import Host
@@ -7,6 +10,7 @@ from greatseal_passkey import script
 from greatseal_passkey.api import PasskeyApi
 from greatseal_passkey.challenges import Challenges
 from greatseal_passkey.decoys import Decoys
+from greatseal_passkey.factor import OwnPasskey
 from greatseal_passkey.holdings import Keeper
 from greatseal_passkey.page import PasskeyPage, PasskeyPart
 from greatseal_passkey.registration import PasskeyRegistration
@@ -30,6 +34,7 @@ class Assembly:
             PasskeyPage(host, login, host.service(PAGES), keeper),
         )
         self.part = PasskeyPart(keeper)
+        self.components: Sequence[Component] = (self.part, OwnPasskey(stores))
         self.option = script.PasskeyLogin()
 
     def routes(self) -> list[Route]:

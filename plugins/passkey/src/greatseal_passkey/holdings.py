@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from greatseal.api.identity import SessionView
+from greatseal.api.notices import NOT_YOU, Notice
 from greatseal.api.passkeys import PasskeysReadOnly
 from greatseal.api.problems import NotFound
+from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
@@ -76,7 +78,11 @@ class Keeper:
 
     async def _remove(self, home: Home, id: bytes, by: str | None = None) -> bool:
         def forget(tx: Tx) -> None:
-            records.forget(tx, home.subject, b64url_encode(id), by)
+            label = records.forget(tx, home.subject, b64url_encode(id), by)
+            if (notices := self._host.optional_service(NOTICES)) is not None:
+                facts = {"Passkey": label, **({"By": "an administrator"} if by is not None else {})}
+                title = "A passkey of your account was deleted"
+                notices.tell(tx, Notice(kind="passkey_deleted", subject=home.subject, title=title, text=NOT_YOU, facts=facts))
 
         return await home.store.remove(home.subject, id, forget)
 

@@ -10,7 +10,7 @@ from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema
 from greatseal.api.http import Call, Discovery, Handler, Reply, Route
 from greatseal.api.identity import LoginOptions
 from greatseal.api.problems import Problem
-from greatseal.api.services import DIRECTORIES, LOGIN, PAGES
+from greatseal.api.services import DIRECTORIES, LOGIN, NOTICES, PAGES
 from greatseal.host import Host
 from greatseal_passkey.local import LocalPasskeys
 from greatseal_passkey.settings import IpaPasskeys, Look, PasskeyLimit, PasskeySettings, problems, relying_party
@@ -40,6 +40,7 @@ class Plugin:
     """Sign-in with passkeys (WebAuthn Level 3)."""
 
     requires = (DIRECTORIES, LOGIN, PAGES)
+    uses = (NOTICES,)
 
     def __init__(self) -> None:
         self._assembly: Assembly | None = None
@@ -74,7 +75,7 @@ class Plugin:
     @hookimpl
     def components(self, host: Host) -> Sequence[Component]:
         assembly = self.assembly(host)
-        return [LocalPasskeys(host)] if assembly is None else [LocalPasskeys(host), assembly.part]
+        return [LocalPasskeys(host), *(() if assembly is None else assembly.components)]
 
     @hookimpl
     def login_options(self, host: Host) -> Sequence[LoginOptions]:

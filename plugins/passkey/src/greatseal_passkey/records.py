@@ -64,12 +64,15 @@ def write(tx: Tx, record: Record) -> None:
     tx.audit(_event("passkey_registered", record))
 
 
-def forget(tx: Tx, subject: str, id: str, by: str | None = None) -> None:
-    """The passkey is gone; ``by`` is who deleted it where that is not its person."""
+def forget(tx: Tx, subject: str, id: str, by: str | None = None) -> str:
+    """The passkey is gone; ``by`` is who deleted it where that is not its person. Gives the name that it had."""
     record = find(tx, id)
+    label = UNNAMED
     if record is not None and record.subject == subject:
+        label = record.label
         tx.remove(RECORD, id)
     tx.audit(AuditEvent(event_type="passkey_deleted", service="idp", sub=subject, principal=by, detail=f"id={id[:64]}"))
+    return label
 
 
 def note_use(tx: Tx, passkey: Passkey, store: str, proven: Proven) -> str | None:

@@ -1,13 +1,16 @@
 """Registration of a passkey by its person (WebAuthn s7.1)."""
 
 import secrets
+from collections.abc import Mapping
 
 from greatseal import faults
 from greatseal.api.http import Call, Reply, Route, Session
 from greatseal.api.identity import SessionCaller, SessionView
 from greatseal.api.moments import SECOND, seconds
+from greatseal.api.notices import NOT_YOU, Notice, seen
 from greatseal.api.passkeys import Passkey, PasskeysReadOnly
 from greatseal.api.problems import BadRequest, Conflict, Forbidden
+from greatseal.api.services import NOTICES
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Clock, Host
 from greatseal.jose.compact import b64url_encode
@@ -104,20 +107,24 @@ class PasskeyRegistration:
         noted: list[records.Record] = []
 
         def note(tx: Tx) -> None:
-            noted[:] = [self._note(tx, challenge, passkey, self._record(tx, home, made, given, label))]
+            noted[:] = [self._note(tx, challenge, passkey, self._record(tx, home, made, given, label), facts=seen(call))]
 
         await home.store.add(passkey, note)
         faults.point("passkey.registered")
         (record,) = noted
         return Reply.json({"id": record.id, "label": record.label, "created_at": seconds(record.created_at)}, status=201)
 
-    def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record) -> records.Record:
+    def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record, *, facts: Mapping[str, str]) -> records.Record:
         """What commits with the passkey."""
         if not self._challenges.use(tx, challenge):
             raise Refuse(Conflict("this was registered already; begin again for another passkey"))
         if self._host.blocked_keys.find_in(tx, digest_of(passkey.public_key)) is not None:
             raise Refuse(BadRequest("the key of this passkey is blocked; use another device"))
         records.write(tx, record)
+        if (notices := self._host.optional_service(NOTICES)) is not None:
+            facts = {"Passkey": record.label, **facts}
+            title = "A passkey was added to your account"
+            notices.tell(tx, Notice(kind="passkey_added", subject=record.subject, title=title, text=NOT_YOU, facts=facts))
         return record
 
     def _record(self, tx: Tx, home: Home, made: Registered, given: Registration, label: str | None) -> records.Record:

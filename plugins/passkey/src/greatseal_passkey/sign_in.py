@@ -116,8 +116,7 @@ class PasskeySignIn:
         """Whose sign-in it is, empty for nobody's, and the credentials that may be used for it."""
         self._count(call)
         home = await self._stores.named(name)
-        # Asked for nobody too: the time must not tell.
-        passkeys = await self._stores.own(name) if home is None else await home.store.of(home.subject)
+        passkeys = await self._stores.nobodys(name) if home is None else await home.store.of(home.subject)
         known = await self._host.db.read(records.transports_of, name if home is None else home.subject)
         decoys = self._decoys.of(self._stores.spelling(name))
         if home is None or not passkeys:

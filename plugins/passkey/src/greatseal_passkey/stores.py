@@ -46,9 +46,10 @@ class Stores:
         folds = any(one.tier is Tier.DIRECTORY for one in found)
         return f"{short.casefold() if folds else short}@{realm.upper()}"
 
-    async def own(self, subject: str) -> Sequence[Passkey]:
-        """What our own tables have of a person."""
-        return await self._host.components(PasskeyStore)[OWN].of(subject)
+    async def nobodys(self, name: str) -> Sequence[Passkey]:
+        """Ask every store for somebody whom no directory knows: the time of an answer must not tell."""
+        found = self._host.components(PasskeyStore)
+        return [passkey for _, store in sorted(found.items()) for passkey in await store.of(self.spelling(name))]
 
     async def find(self, id: bytes, store: str | None) -> tuple[Passkey, str] | None:
         """The passkey of an id and the name of its store: of the ``store`` where it is known to rest, else of the first that has it."""
@@ -57,7 +58,8 @@ class Stores:
         for name in names:
             passkey = await found[name].find(id)
             if passkey is not None:
-                return passkey, name
+                # One of a name that has its home elsewhere, such as a user of the file, is not that person's.
+                return (passkey, name) if (await self.home(passkey.subject)).store.name == name else None
         return None
 
     def _home(self, subject: str, user: User | None) -> Home:

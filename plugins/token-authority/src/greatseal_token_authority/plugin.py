@@ -7,9 +7,10 @@ from greatseal.api.declarations import EventType, Job, Reads
 from greatseal.api.http import Discovery, Route
 from greatseal.api.services import DIRECTORIES, NEGOTIATE, TOKENS
 from greatseal.api.store import Tx
+from greatseal.attempts import TicketLimits
 from greatseal.host import Host
 from greatseal_token_authority.routes import PATH, TokenEndpoint
-from greatseal_token_authority.settings import AuthorityTokens
+from greatseal_token_authority.settings import AttemptLimit, AuthorityTokens
 
 DOCUMENTS = ("oauth", "openid", "features")
 LOOK = 60.0
@@ -31,12 +32,15 @@ class Plugin:
         if self._endpoint is None:
             seconds = host.settings(AuthorityTokens).access_token_ttl
             negotiator = host.optional_service(NEGOTIATE)
-            self._endpoint = TokenEndpoint(host, host.service(TOKENS), host.service(DIRECTORIES), negotiator, seconds)
+            limits = TicketLimits(host.limits, "token-authority", host.settings(AttemptLimit).auth_rate_limit)
+            self._endpoint = TokenEndpoint(
+                host, host.service(TOKENS), host.service(DIRECTORIES), negotiator, limits=limits, seconds=seconds
+            )
         return self._endpoint
 
     @hookimpl
     def settings(self) -> Sequence[Reads]:
-        return [Reads("tokens", AuthorityTokens)]
+        return [Reads("tokens", AuthorityTokens), Reads("server", AttemptLimit)]
 
     @hookimpl
     def audit_events(self) -> Sequence[EventType]:

@@ -10,6 +10,7 @@ from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiato
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, PayloadTooLarge, Unauthenticated, Unavailable
 from greatseal.api.tokens import Tokens
+from greatseal.attempts import TicketLimits
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_encode
 from greatseal.net import excerpt
@@ -36,13 +37,16 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class TokenEndpoint:
-    """Answers are decided in the order 503, 401, 403, 400."""
+    """Answers are decided in the order 503, 429, 401, 403, 400."""
 
-    def __init__(self, host: Host, tokens: Tokens, directories: Directories, negotiator: Negotiator | None, seconds: int) -> None:
+    def __init__(
+        self, host: Host, tokens: Tokens, directories: Directories, negotiator: Negotiator | None, *, limits: TicketLimits, seconds: int
+    ) -> None:
         self._host = host
         self._tokens = tokens
         self._directories = directories
         self._negotiator = negotiator
+        self._limits = limits
         self._seconds = seconds
 
     @property
@@ -59,7 +63,7 @@ class TokenEndpoint:
         if (negotiator := self._ready()) is None:
             raise Unavailable("Kerberos tickets cannot be accepted now")
         try:
-            found = await negotiator.accept(call)
+            found = await self._limits.accept(negotiator, call)
         except PayloadTooLarge as problem:
             raise BadRequest(problem.detail) from None
         match found:

@@ -14,7 +14,6 @@ from greatseal_users_file.people import People, read
 CONFIG = click.option(
     "-c", "--config", "config", type=click.Path(path_type=Path, exists=True), required=True, metavar="FILE", help="The configuration file."
 )
-SHORTEST = 8
 
 
 class _Users(msgspec.Struct, frozen=True):
@@ -45,7 +44,7 @@ def add(
     from greatseal_users_file import edit
 
     path = _file(config)
-    password = _password()
+    password = _password(username)
     with _told(path):
         edit.add(path, username, password, display_name=name, email=email, groups=groups, home_directory=home, login_shell=shell, now=_now)
     click.echo(f"{username} was added to {path}")
@@ -57,9 +56,13 @@ def add(
 def passwd(config: Path, username: str) -> None:
     """Set a new password, asked for or read from standard input. Sessions and tokens of before end."""
     from greatseal_users_file import edit
+    from greatseal_users_file.password import matches
 
     path = _file(config)
-    password = _password()
+    password = _password(username)
+    now = _people(path).users.get(username)
+    if now is not None and now.password is not None and matches(now.password, password):
+        _fail("the password is refused: it is the one of now")
     with _told(path):
         edit.change_password(path, username, password, _now)
     click.echo(f"the password of {username} is changed")
@@ -110,13 +113,15 @@ def _file(config: Path) -> Path:
     return Path(document.users.file)
 
 
-def _password() -> str:
+def _password(username: str) -> str:
+    from greatseal_users_file.rules import objections
+
     if sys.stdin.isatty():
         password: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
         password = sys.stdin.readline().rstrip("\n")
-    if len(password) < SHORTEST:
-        _fail(f"the password has {len(password)} characters; at least {SHORTEST} are needed")
+    if found := objections(password, username):
+        _fail(f"the password is refused: {', and '.join(found)}")
     return password
 
 

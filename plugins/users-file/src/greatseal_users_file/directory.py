@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
@@ -27,6 +28,10 @@ class FileDirectory(Directory):
     async def user(self, username: str) -> User | None:
         found = self._file.people().users.get(username)
         return self._user(found) if found else None
+
+    async def with_email(self, email: str) -> Sequence[User]:
+        found = (one for one in self._file.people().users.values() if (one.email or "").lower() == email.lower())
+        return [self._user(one) for one in islice(found, 2)]
 
     async def group(self, name: str) -> Group | None:
         people = self._file.people()

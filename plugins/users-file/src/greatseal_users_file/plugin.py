@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from greatseal import hookimpl
+from greatseal.api.components import Component
 from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Welcome
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator
@@ -19,6 +20,7 @@ from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileClaims, FileDirectory
 from greatseal_users_file.file import ADMINISTRATOR, UsersFile
 from greatseal_users_file.password import FilePassword
+from greatseal_users_file.setter import FileSetter
 from greatseal_users_file.settings import UsersSettings
 
 
@@ -47,6 +49,13 @@ class Plugin:
     def directories(self, host: Host) -> Sequence[Directory]:
         file = self._open(host)
         return [FileDirectory(file, host.realm)] if file else []
+
+    @hookimpl
+    def components(self, host: Host) -> Sequence[Component]:
+        file = self._open(host)
+        if file is None or not host.settings(UsersSettings).writable:
+            return []
+        return [FileSetter(file.path, host.blocking, host.clock.now)]
 
     @hookimpl
     def claims(self, host: Host) -> Sequence[ClaimsProvider]:

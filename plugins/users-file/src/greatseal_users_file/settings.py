@@ -10,3 +10,5 @@ class UsersSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     file: Path
     """The TOML file of users and groups; made with an administrator on the first start when it is not there."""
+    writable: bool = False
+    """Whether this service changes the file: people then set a new password by a link in a mail. Its user must own the file."""

@@ -43,10 +43,11 @@ class UsersAdmin:
         return await self._listed(call, lambda of, limit, after: of.groups("", limit, after), lambda group: group.name, _shown_group)
 
     async def group(self, call: Call) -> Reply:
+        """With ``whole`` false where its directory did not list all members."""
         group = await self._directories.group(call.path["name"])
         if group is None:
             raise NotFound("there is no group of this name")
-        return Reply.json(_shown_group(group))
+        return Reply.json({**_shown_group(group), "whole": group.whole})
 
     async def _listed(
         self,

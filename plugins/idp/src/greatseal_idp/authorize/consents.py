@@ -22,6 +22,7 @@ from greatseal_idp.authorize.waiting import Kept, use_up
 from greatseal_idp.clients.registry import Registry
 from greatseal_idp.extensions import Details
 from greatseal_idp.scopes import Asked
+from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.token.codes import CodeOrder, Codes
 from greatseal_idp.token.endings import Endings
 
@@ -41,6 +42,9 @@ _BEFORE = (
     .where(t.session.c.id == param("session"))
 )
 """A row when there is the session, with the consent when there is that too."""
+_HELD = select(t.family.c.id).where(
+    t.family.c.subject == param("subject"), t.family.c.client_id == param("client"), t.family.c.revoked_at.is_(None)
+)
 
 
 class ConsentRequired(BadRequest):
@@ -65,8 +69,9 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
 class Consents:
     """Remembered consents, and codes."""
 
-    def __init__(self, host: Host, codes: Codes, endings: Endings, clients: Registry, reader: Reader) -> None:
+    def __init__(self, host: Host, codes: Codes, endings: Endings, clients: Registry, reader: Reader, *, ladder: Ladder) -> None:
         self._host = host
+        self._ladder = ladder
         self._endings = endings
         self._clients = clients
         self._codes = codes
@@ -109,11 +114,15 @@ class Consents:
         await self._host.db.write(_deny, kept.uses, event)
 
     async def withdraw(self, subject: str, client_id: str) -> None:
-        """Forget what a person allowed a client, and end what the client has of this person: codes, families and access tokens."""
+        """Forget what a person allowed a client, and end what the client has of this person: codes, families and access tokens.
+
+        Whoever was never asked, as the people of a client with implicit consent, ends its families alike.
+        """
         await self._host.db.write(self._withdraw, subject, client_id)
 
     def _withdraw(self, tx: Tx, subject: str, client_id: str) -> None:
-        if tx.remove(t.CONSENT, consent_id(subject, client_id)):
+        allowed = tx.remove(t.CONSENT, consent_id(subject, client_id))
+        if allowed or tx.one(_HELD, subject=subject, client=client_id) is not None:
             tx.audit(AuditEvent(event_type="consent_withdrawn", service="idp", sub=subject, client_id=client_id))
             self._endings.begin(tx, "consent", subject=subject, client_id=client_id)
 
@@ -129,7 +138,7 @@ class Consents:
                 asked = self._reader.allowed(kept.request, asked, client)
             except Problem as problem:
                 raise Refuse(problem) from problem
-        order = _order(kept.request, session, asked)
+        order = _order(kept.request, session, asked, self._ladder.told(session.acr, kept.request.asked_acr))
         consent = None if before.client_id is None else _consent(before)
         if approved:
             self._remember(tx, order, details, consent)
@@ -144,7 +153,7 @@ class Consents:
             raise Refuse(LoginRequired("the session has ended (OpenID Connect Core s3.1.2.6)"))
         if self._clients.as_stored(tx, proposal.client) is None:
             raise Refuse(NotFound("the application is not registered any more"))
-        order = _approval(proposal, session)
+        order = _approval(proposal, session, self._ladder.told(session.acr, proposal.authorization.acr))
         self._remember(tx, order, Details(keys=proposal.keys), None if before.client_id is None else _consent(before))
         self._codes.keep(tx, origin, order, until=until)
 
@@ -176,7 +185,7 @@ def consent_id(subject: str, client_id: str) -> str:
     return sha256(f"{subject}\0{client_id}".encode()).hexdigest()
 
 
-def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) -> CodeOrder:
+def _order(request: AuthorizationRequest, session: SessionView, asked: Asked, acr: str | None) -> CodeOrder:
     return CodeOrder(
         client_id=request.to.client_id,
         redirect_uri=request.to.redirect_uri,
@@ -185,7 +194,7 @@ def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) ->
         implied=asked.implied,
         auth_time=session.auth_time,
         amr=session.amr,
-        acr=session.acr,
+        acr=acr,
         session_id=session.id,
         code_challenge=request.code_challenge,
         nonce=request.nonce,
@@ -194,7 +203,7 @@ def _order(request: AuthorizationRequest, session: SessionView, asked: Asked) ->
     )
 
 
-def _approval(proposal: Proposal, session: SessionView) -> CodeOrder:
+def _approval(proposal: Proposal, session: SessionView, acr: str | None) -> CodeOrder:
     """It has no redirect URI, so that it is never taken for a code of /authorize, and outlives the session."""
     authorization = proposal.authorization
     return CodeOrder(
@@ -205,7 +214,7 @@ def _approval(proposal: Proposal, session: SessionView) -> CodeOrder:
         implied=authorization.implied,
         auth_time=session.auth_time,
         amr=session.amr,
-        acr=session.acr,
+        acr=acr,
         claims=authorization.claims,
         more=authorization.more,
     )

@@ -22,14 +22,18 @@ from greatseal_idp.extensions import NO_DETAILS, Details, Extensions
 from greatseal_idp.owners import owner_of_handle
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN as SIGN_IN_PAGE
+from greatseal_idp.pages.return_to import STEP_UP as STEP_UP_PAGE
 from greatseal_idp.scopes import Asked
+from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.negotiation import Negotiation
+from greatseal_idp.sessions.step_up import StepUp
 
 TRANSACTION = "transaction"
 """The parameter under which a request goes on after the sign-in."""
 AGAIN = frozenset({"login", "select_account"})
 """The values of prompt that ask for another sign-in."""
+UNMET = "the sign-in does not reach an acr that the client or what it asks for needs (RFC 9470 s5)"
 MAX_LOCATION = 4000
 """A POST whose parameters are longer than this becomes a stored request, no query."""
 
@@ -52,8 +56,12 @@ class AuthorizeEndpoint:
         responses: Responses,
         pages: Pages,
         negotiation: Negotiation,
+        ladder: Ladder,
+        step_up: StepUp,
     ) -> None:
         self._host = host
+        self._ladder = ladder
+        self._step_up = step_up
         self._clients = clients
         self._login = login
         self._tokens = tokens
@@ -157,6 +165,9 @@ class AuthorizeEndpoint:
                 if "none" in kept.request.prompt or fresh:
                     raise problem or LoginRequired("nobody is signed in (OpenID Connect Core s3.1.2.6)")
                 return await self._sign_in(call, kept, session, handle)
+            page = await self._stronger(kept.request, session, fresh=fresh)
+            if page is not None:
+                return await self._sign_in(call, kept, session, handle, page)
             authorized = await self._authorize(call, kept, client, session)
         except (NotRegistered, RateLimited, Spent):
             raise
@@ -187,11 +198,33 @@ class AuthorizeEndpoint:
         """What the person is asked about beside the scopes; nobody is asked about a client with implicit consent."""
         return NO_DETAILS if is_implicit(client) else await self._extensions.shown(request.more, session.subject)
 
-    async def _sign_in(self, call: Call, kept: Kept, session: SessionView | None, handle: str | None) -> Reply:
+    async def _stronger(self, request: AuthorizationRequest, session: SessionView, *, fresh: bool) -> str | None:
+        """The page where the session becomes what the request wants, None when it is.
+
+        A wish that cannot be had is none; what must be and cannot is refused (OpenID Connect Core s5.5.1.1): LoginRequired where the
+        person may not be asked and another request could have it, else UnmetAuthenticationRequirements.
+        """
+        must, silent = request.wanted_acr, "none" in request.prompt
+        if self._ladder.meets(session.acr, must if silent else request.all_acr):
+            return None
+        if silent:
+            if all(any(map(self._ladder.knows, wanted)) for wanted in must):
+                raise LoginRequired("a stronger sign-in is needed: the person must be asked (OpenID Connect Core s3.1.2.6, RFC 9470 s5)")
+            raise UnmetAuthenticationRequirements(UNMET)
+        need = await self._step_up.need(session, (request.all_acr, must))
+        if need is None:
+            return None
+        if need.ways or need.obtainable:
+            return STEP_UP_PAGE
+        if fresh:
+            raise UnmetAuthenticationRequirements(UNMET)
+        return SIGN_IN_PAGE
+
+    async def _sign_in(self, call: Call, kept: Kept, session: SessionView | None, handle: str | None, page: str | None = None) -> Reply:
         before = sign_in_of(session) if session is not None else ""
         if handle is None or kept.before is None or before not in {"", kept.before}:
             handle = await self._wait(call, msgspec.structs.replace(kept, before=before))
-        page = next((path for prompt, path in self._extensions.prompts.items() if prompt in kept.request.prompt), SIGN_IN_PAGE)
+        page = page or next((path for prompt, path in self._extensions.prompts.items() if prompt in kept.request.prompt), SIGN_IN_PAGE)
         return self._pages.see_other(f"{page}?return_to={quote(self._return_to(handle), safe='')}")
 
     async def _wait(self, call: Call, kept: Kept) -> str:
@@ -244,8 +277,6 @@ def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int,
         return LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
     if request.wanted_subject not in {None, session.subject}:
         return LoginRequired("somebody else is signed in (OpenID Connect Core s3.1.2.1)")
-    if not all(session.acr in wanted for wanted in request.wanted_acr):
-        return UnmetAuthenticationRequirements("the sign-in does not reach an acr that the client or what it asks for needs (RFC 9470 s5)")
     return None
 
 

@@ -1,9 +1,13 @@
 """Requests for authorization at endpoints of other plugins (service ``AUTHORIZATIONS``)."""
 
+from collections.abc import Awaitable, Callable
+from itertools import chain
+
 import msgspec
 
 from greatseal.api.authorization import (
     Authorization,
+    Awaited,
     LoginRequired,
     Place,
     Proposal,
@@ -20,8 +24,10 @@ from greatseal.api.tokens import Granted, InvalidGrant, Tokens
 from greatseal.host import Host
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.authorize.reader import Reader, asked_of
+from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.extensions import Extensions
 from greatseal_idp.scopes import Asked, Scopes
+from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.token.codes import Codes
 from greatseal_idp.token.grants.authorization_code import AuthorizationCode, CodeRequest, granted
 
@@ -43,8 +49,11 @@ class Proposals:
         consents: Consents,
         codes: Codes,
         redemption: AuthorizationCode,
+        ladder: Ladder,
+        waiting_at: Callable[[str], Awaitable[AuthorizationRequest | None]],
     ) -> None:
         self._host = host
+        self._ladder = ladder
         self._clients = clients
         self._scopes = scopes
         self._tokens = tokens
@@ -52,6 +61,7 @@ class Proposals:
         self._reader = reader
         self._codes = codes
         self._redemption = redemption
+        self._waiting_at = waiting_at
         self.allow = consents.allow
 
     async def open(self, request: ProvenRequest, at: Place) -> Parameters:
@@ -63,6 +73,14 @@ class Proposals:
     def hinted(self, hint: str, client: Client) -> str:
         return self._reader.hinted(hint, client)
 
+    async def awaited(self, return_to: str) -> Awaited | None:
+        request = await self._waiting_at(return_to)
+        if request is None:
+            return None
+        acr = tuple(dict.fromkeys(chain.from_iterable(request.all_acr)))
+        hint = request.login_hint or (request.hinted or "").rpartition("@")[0] or None
+        return Awaited(acr=acr, max_age=request.max_age, prompt=request.prompt, login_hint=hint)
+
     async def shown(self, authorization: Authorization, subject: str) -> tuple[Shown, ...]:
         return (await self._extensions.shown(authorization.more, subject)).shown
 
@@ -70,7 +88,7 @@ class Proposals:
         client = await self._clients.get(authorization.client_id)
         if client is None:
             raise NotFound("the application is not registered any more")
-        _require_fit(authorization, session, since, self._host.clock.now())
+        _require_fit(authorization, session, since, self._host.clock.now(), self._ladder)
         asked = await self._reader.of_client(Asked(authorization.scopes, authorization.implied), client)
         asked = asked.permitted(await self._tokens.permitted(asked_of(client, session, asked, remote)))
         details = await self._extensions.shown(authorization.more, session.subject)
@@ -95,12 +113,12 @@ class Proposals:
             raise Refuse(InvalidGrant(OVER))
 
 
-def _require_fit(authorization: Authorization, session: SessionView, since: int, now: int) -> None:
+def _require_fit(authorization: Authorization, session: SessionView, since: int, now: int, ladder: Ladder) -> None:
     """Raises LoginRequired, and UnmetAuthenticationRequirements where another sign-in would not help: there was one for this request."""
     fresh = since <= session.signed_in_at <= now
     if not fresh and authorization.max_age is not None and not 0 <= now - session.signed_in_at <= authorization.max_age * SECOND:
         raise LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
-    if not all(session.acr in wanted for wanted in authorization.acr):
+    if not ladder.meets(session.acr, authorization.acr):
         if fresh:
             raise UnmetAuthenticationRequirements(
                 "the sign-in does not reach an acr that the client or what it asks for needs (RFC 9470 s5)"

@@ -24,6 +24,7 @@ from greatseal_idp.authorize.request import (
     read_scopes,
     refuse_repeated,
     registered,
+    required_acr,
 )
 from greatseal_idp.claims import Claims
 from greatseal_idp.extensions import Extensions, Wishes
@@ -95,7 +96,7 @@ class Reader:
             implied=implied,
             hinted=hinted,
             max_age=_lesser(request.max_age, wishes.max_age),
-            acr=wishes.acr,
+            acr=(*required_acr(client), *wishes.acr),
             more=wishes.more,
         )
 
@@ -113,7 +114,7 @@ class Reader:
             scopes=scopes,
             implied=implied,
             claims=claims,
-            acr=(*wishes.acr, essential) if (essential := essential_acr(claims)) else wishes.acr,
+            acr=tuple(group for group in (essential_acr(claims), *required_acr(client), *wishes.acr) if group),
             max_age=_lesser(read_max_age(asking.given, client), wishes.max_age),
             more=wishes.more,
         )

@@ -20,6 +20,7 @@ MAX_STATE = 2048
 MAX_NONCE = 512
 MAX_CLAIMS = 16_384
 MAX_HINT = 256
+MAX_ACR = 1024
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _SECONDS = re.compile(r"[0-9]{1,12}")
@@ -73,7 +74,8 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     ``implied`` are the client's other scopes that release what ``claims`` names: the person is asked about them too. ``pushed`` is one
     that came through /par. ``acr`` are alternatives that extensions want, one of each; ``more`` is what they keep, by name.
 
-    ``acr_values`` is a wish (OpenID Connect Core s3.1.2.1), and every sign-in already gives the best acr that it can.
+    ``wishes`` are values of acr that the client would like, best first: ``acr_values``, or what it says elsewhere (OpenID Connect Core
+    s5.5.1.1). A session that could have one is led to it; where none can be had, the client gets what there is.
     """
 
     to: Addressee
@@ -88,12 +90,23 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     claims: Mapping[str, Any] | None = None
     pushed: bool = False
     acr: tuple[tuple[str, ...], ...] = ()
+    wishes: tuple[str, ...] = ()
     more: Mapping[str, Any] = {}
+
+    @property
+    def asked_acr(self) -> tuple[tuple[str, ...], ...]:
+        """What the client asked for itself, what it must have first: of these it is told one."""
+        return tuple(group for group in (self.essential_acr, self.wishes) if group)
 
     @property
     def wanted_acr(self) -> tuple[tuple[str, ...], ...]:
         """The alternatives of which the session must have one, each."""
         return (*self.acr, self.essential_acr) if self.essential_acr else self.acr
+
+    @property
+    def all_acr(self) -> tuple[tuple[str, ...], ...]:
+        """The same with the wishes of the client."""
+        return (*self.wanted_acr, self.wishes) if self.wishes else self.wanted_acr
 
     @property
     def essential_acr(self) -> tuple[str, ...]:
@@ -113,8 +126,28 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
 def essential_acr(claims: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The values of which the session must have one, by the ``claims`` parameter (OpenID Connect Core s5.5.1.1)."""
     asked = _id_token_claim(claims, "acr")
-    if asked.get("essential") is not True:
-        return ()
+    return _values(asked) if asked.get("essential") is True else ()
+
+
+def read_wishes(parameters: Parameters, claims: Mapping[str, Any] | None, client: Client) -> tuple[str, ...]:
+    """The values of acr that the client would like: of this request, else of its registration. Raises BadRequest."""
+    asked = parameters.get("acr_values")
+    if asked is None:
+        claimed = _id_token_claim(claims, "acr")
+        default = client.more.get("default_acr_values")
+        return _values(claimed) or (tuple(map(str, default)) if isinstance(default, list | tuple) and not claimed else ())
+    if len(asked) > MAX_ACR:
+        raise BadRequest(f"acr_values: at most {MAX_ACR} characters (OpenID Connect Core s3.1.2.1)")
+    return _words(asked)
+
+
+def required_acr(client: Client) -> tuple[tuple[str, ...], ...]:
+    """The values of acr of which every session must have one for this client, as a group; none where it asks for nothing."""
+    required = client.more.get("required_acr_values")
+    return (tuple(map(str, required)),) if isinstance(required, list | tuple) and required else ()
+
+
+def _values(asked: Mapping[str, Any]) -> tuple[str, ...]:
     values = asked.get("values", [asked["value"]] if "value" in asked else [])
     return tuple(str(value) for value in values) if isinstance(values, list) else ()
 
@@ -166,6 +199,7 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, extensi
         raise BadRequest(f"nonce: at most {MAX_NONCE} bytes")
     if nonce is not None and "\0" in nonce:
         raise BadRequest("nonce: a NUL cannot be kept")
+    claims = read_claims(parameters)
     return AuthorizationRequest(
         to=to,
         scopes=read_scopes(parameters, client),
@@ -174,7 +208,8 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, extensi
         prompt=_prompt(parameters.get("prompt", ""), {*PROMPTS, *extensions.prompts}),
         max_age=read_max_age(parameters, client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
-        claims=read_claims(parameters),
+        claims=claims,
+        wishes=read_wishes(parameters, claims, client),
         pushed=pushed,
     )
 

@@ -36,6 +36,7 @@ class MoreFields(msgspec.Struct, kw_only=True):
     frontchannel_logout_uri: Text = UNSET
     frontchannel_logout_session_required: Switch = UNSET
     default_acr_values: Texts = UNSET
+    required_acr_values: Texts = UNSET
     default_max_age: int | UnsetType | None = UNSET
     require_auth_time: Switch = UNSET
     require_pushed_authorization_requests: Switch = UNSET

@@ -196,7 +196,7 @@ def _check_lists(client: Client) -> None:
         raise InvalidClientMetadata("scopes: a scope is printable ASCII without space, quote and backslash (RFC 6749 s3.3)")
     if any(one != "code" for one in client.more.get("response_types", ())):
         raise InvalidClientMetadata("response_types: expected code (RFC 7591 s2)")
-    for name in ("contacts", "default_acr_values", "resources"):
+    for name in ("contacts", "default_acr_values", "required_acr_values", "resources"):
         _check_plain_list(name, client.more.get(name, ()))
     for name in ("software_id", "software_version", "token_endpoint_auth_signing_alg"):
         _check_plain_list(name, [client.more[name]] if name in client.more else [])

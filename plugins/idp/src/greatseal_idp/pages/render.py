@@ -16,7 +16,7 @@ from greatseal.api.pages import STYLE_PATH, title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.forms import Forms, origin_of
-from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN
+from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN, STEP_UP
 from greatseal_idp.settings import WebUi
 
 OWN = "greatseal_idp"
@@ -110,6 +110,9 @@ class Pages:
 
     def sign_in(self, return_to: str) -> Reply:
         return self.see_other(f"{SIGN_IN}?return_to={quote(self.prefix + return_to, safe='')}")
+
+    def step_up(self, return_to: str) -> Reply:
+        return self.see_other(f"{STEP_UP}?return_to={quote(self.prefix + return_to, safe='')}")
 
     def form_token(self, call: Call) -> tuple[str, Headers]:
         return self._forms.token(call)

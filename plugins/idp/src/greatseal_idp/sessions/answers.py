@@ -28,7 +28,10 @@ def logged_in(done: LoggedIn, user: User | None) -> Reply:
 
 def missing(required: FactorRequired) -> FactorMissing:
     """What to raise where more is needed."""
-    shown = {"credentials": required.credentials}
+    shown: dict[str, object] = {"credentials": required.credentials}
+    if required.enrol is not None:
+        words = "this person must get a second factor first: they sign in with a browser"
+        return FactorMissing(words, members={**shown, "enrol": required.enrol}, headers=dict(required.headers))
     return FactorMissing("more than this is needed to sign in", members=shown, headers=dict(required.headers))
 
 

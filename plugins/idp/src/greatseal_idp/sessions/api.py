@@ -49,6 +49,7 @@ class CodeCredentials(Credentials, frozen=True, kw_only=True):
     """The body of a sign-in with a one-time code."""
 
     otp_code: str
+    remember: bool = False
 
 
 class SessionApi:
@@ -84,7 +85,7 @@ class SessionApi:
         self._origin.check(call)
         given = await call.body(CodeCredentials)
         code = Secret("".join(given.otp_code.split()))
-        credential = PasswordAndCode(username=given.username, password=Secret(given.password), code=code)
+        credential = PasswordAndCode(username=given.username, password=Secret(given.password), code=code, remember=given.remember)
         return await self._sign_in(call, credential, given.return_to)
 
     async def logout(self, call: Call) -> Reply:

@@ -12,7 +12,7 @@ from greatseal.api.store import Row, Tx
 from greatseal.api.tokens import Tokens
 from greatseal.db.tables import param
 from greatseal.host import Host
-from greatseal.outbox import Notice, Outbox
+from greatseal.outbox import Outbox, Posting
 from greatseal_idp import tables as t
 from greatseal_idp.sessions.store import StoredSession
 from greatseal_idp.settings import OAuthSettings
@@ -54,13 +54,13 @@ class Backchannel(Outbox):
         if session.clients:
             tx.after_commit(self.begin)
 
-    async def notice(self, row: Row) -> Notice | None:
+    async def posting(self, row: Row) -> Posting | None:
         client = await self._clients.get(row.client_id)
         uri = client.more.get("backchannel_logout_uri") if client is not None else None
         if client is None or not uri:
             return None
         alg: str | None = client.more.get("id_token_signed_response_alg")
-        return Notice(uri=str(uri), form={"logout_token": await self._tokens.sign("logout+jwt", self._claims(row), alg=alg)})
+        return Posting(uri=str(uri), form={"logout_token": await self._tokens.sign("logout+jwt", self._claims(row), alg=alg)})
 
     def _claims(self, row: Row) -> Mapping[str, Any]:
         now = self._host.clock.now() // SECOND

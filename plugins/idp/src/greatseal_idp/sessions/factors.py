@@ -6,10 +6,18 @@ from types import MappingProxyType
 from greatseal.api.directory import User
 from greatseal.api.identity import Authenticated
 
-PROVEN_BY: Mapping[str, str] = MappingProxyType(
-    {"password": "pwd", "hardened": "pwd", "otp": "otp", "radius": "otp", "pkinit": "sc", "passkey": "hwk", "idp": "fed"}
+PROVEN_BY: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "password": frozenset({"pwd"}),
+        "hardened": frozenset({"pwd"}),
+        "otp": frozenset({"otp"}),
+        "radius": frozenset({"otp"}),
+        "pkinit": frozenset({"sc"}),
+        "passkey": frozenset({"hwk", "swk"}),
+        "idp": frozenset({"fed"}),
+    }
 )
-"""The authentication method reference (RFC 8176) that shows each type."""
+"""The authentication method references (RFC 8176) of which one shows each type."""
 
 OFFERED: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +42,10 @@ def missing_factors(user: User, authenticated: Authenticated) -> tuple[str, ...]
 
 
 def _shown(kind: str, authenticated: Authenticated) -> bool:
+    # Another provider proves people in ways of its own: that they know the password of this directory, it cannot say.
+    if authenticated.upstream is not None:
+        return kind == "idp"
     # Who has a ticket has proven a password to the KDC, which gives no ticket for one to those who may not sign in so.
     if kind == "password" and "kerberos" in authenticated.amr:
         return True
-    return PROVEN_BY[kind] in authenticated.amr or (kind == "idp" and authenticated.upstream is not None)
+    return not PROVEN_BY[kind].isdisjoint(authenticated.amr)

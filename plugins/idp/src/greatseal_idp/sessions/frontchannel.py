@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 from greatseal.api.clients import Clients
 from greatseal.host import Host
+from greatseal_idp.clients.known import known_now
 from greatseal_idp.sessions.store import StoredSession
 
 MAX_FRAMES = 32
@@ -26,7 +27,7 @@ class Frontchannel:
         said = urlencode({"iss": self._issuer, "sid": session.view.id})
         found = []
         for client_id in reversed(session.clients):
-            client = await self._clients.get(client_id)
+            client = await known_now(self._clients, client_id)
             uri = client.more.get("frontchannel_logout_uri") if client is not None else None
             if uri is not None:
                 found.append(f"{uri}{'&' if '?' in uri else '?'}{said}")

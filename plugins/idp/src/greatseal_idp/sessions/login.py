@@ -1,7 +1,7 @@
 """Sign-in (service ``LOGIN``): who is it, may they come in, and the one place that makes a session."""
 
 import unicodedata
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from itertools import chain
 from typing import Any
@@ -23,7 +23,9 @@ from greatseal.api.identity import (
     Completed,
     Credential,
     Denied,
+    Enrolling,
     ExpiredTicket,
+    Factor,
     FactorPolicy,
     FactorRequired,
     LoggedIn,
@@ -35,10 +37,13 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
     SessionView,
+    WithSession,
 )
 from greatseal.api.kerberos import NegotiateRefused
 from greatseal.api.moments import SECOND
+from greatseal.api.notices import NOT_YOU, Notice, Notices, seen
 from greatseal.api.problems import BadRequest, Problem
+from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx
 from greatseal.api.tokens import GrantCheck, GrantQuestion
 from greatseal.host import Host
@@ -48,15 +53,16 @@ from greatseal_idp.pages.return_to import CHANGE, default_return_to, safe_return
 from greatseal_idp.sessions import answers
 from greatseal_idp.sessions.dummy import spend_time
 from greatseal_idp.sessions.factors import missing_factors
+from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.sessions.limits import LoginLimits
-from greatseal_idp.sessions.places import Places, key_of
+from greatseal_idp.sessions.places import Device, Places, key_of
+from greatseal_idp.sessions.step_up import proven
 from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
-from greatseal_idp.sessions.ticket import Tickets
+from greatseal_idp.sessions.ticket import change_tickets, enrol_tickets
 
-UNSPECIFIED_ACR = "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
-"""The class of a sign-in about which nothing more is said."""
 WRONG = "the name or the password is wrong"
 WRONG_WITH_CODE = "the name, the password or the code is wrong"
+WRONG_CODE = "the code is wrong, or it was used before"
 MAX_USERNAME = 512
 """Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would hold everybody up for seconds."""
 MAX_USER_AGENT = 256
@@ -74,12 +80,14 @@ def bounded(username: str) -> str:
 class LoginImpl:
     """See :class:`greatseal.api.identity.Login`."""
 
-    def __init__(self, host: Host, store: SessionStore, directories: DirectoriesImpl, limits: LoginLimits) -> None:
+    def __init__(self, host: Host, store: SessionStore, directories: DirectoriesImpl, limits: LoginLimits, ladder: Ladder) -> None:
         self._host = host
+        self._ladder = ladder
         self._store = store
         self._directories = directories
         self._cookie = SessionCookie(host)
-        self._tickets = Tickets(host)
+        self._tickets = change_tickets(host)
+        self._enrolments = enrol_tickets(host)
         self._default = default_return_to(host.issuer)
         self.limits = limits
         self.places = Places(host)
@@ -133,9 +141,43 @@ class LoginImpl:
                 succeeded()
             return attempted
 
-    async def complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+    async def step_up(self, call: Call, session: SessionView, factor: Factor, code: Secret, return_to: str | None) -> LoggedIn:
+        """Prove one thing more in a session, under the limits of a sign-in: it goes on with a new cookie, method and time.
+
+        Raises Denied, RateLimited, AccessDenied, Unavailable; LoginRequired when the session has ended meanwhile.
+        """
+        await self.limits.address(call.remote)
+        key = key_of(session.username)
+        known = await self.places.is_known(call, key)
+        async with self._told(session.subject, call.remote, WRONG_CODE), self.limits.user(key, known=known) as succeeded:
+            user = await self._directories.account(session.subject, auth_time=session.auth_time)
+            if not await factor.prove(session.subject, user, code):
+                raise Denied(WRONG_CODE)
+            succeeded()
+        authenticated = Authenticated(
+            username=session.username,
+            realm=session.realm,
+            amr=proven(session, factor),
+            acr=session.acr if session.acr is not None and self._ladder.knows(session.acr) else None,
+            upstream=session.upstream,
+            password_changed_at=None if user is None else user.password_changed_at,
+        )
+        completed = await self.complete(call, authenticated, return_to, goes_on=session)
+        if not isinstance(completed, LoggedIn):
+            raise AccessDenied("more than this code is needed; sign in again")
+        return completed
+
+    async def complete(
+        self,
+        call: Call,
+        authenticated: Authenticated,
+        return_to: str | None,
+        *,
+        also: WithSession = None,
+        goes_on: SessionView | None = None,
+    ) -> Completed:
         try:
-            return await self._complete(call, authenticated, return_to)
+            return await self._complete(call, authenticated, return_to, also, goes_on)
         except Problem as problem:
             problem.headers.update(authenticated.headers)
             if isinstance(problem, AccessDenied | Denied):
@@ -170,6 +212,21 @@ class LoginImpl:
     async def ticket(self, call: Call) -> ExpiredTicket | None:
         return await self._tickets.of(call)
 
+    async def enrol(self, call: Call, authenticated: Authenticated, required: FactorRequired, return_to: str | None) -> Reply:  # noqa: ARG002
+        proven = msgspec.structs.replace(authenticated, headers=())
+        ticket = Enrolling(authenticated=proven, return_to=self.return_to(return_to), proven_at=self._host.clock.now())
+        location = f"{urlsplit(self._host.issuer).path}{required.enrol}"
+        return Reply(status=303, headers=(("Location", location), await self._enrolments.set(ticket), *required.headers))
+
+    async def enrolling(self, call: Call) -> Enrolling | None:
+        ticket = await self._enrolments.of(call)
+        try:
+            if ticket is not None:
+                await self._directories.account(ticket.authenticated.subject, auth_time=ticket.proven_at)
+        except AccountRefused:
+            return None
+        return ticket
+
     async def change(self, call: Call, ticket: ExpiredTicket, old: Secret, new: Secret) -> Authenticated | ChangeRefused:
         """Change an expired password, under the limits of a sign-in. Raises Denied, RateLimited, Unavailable."""
         changer = self._host.components(PasswordChanger)[ticket.changer]
@@ -181,7 +238,7 @@ class LoginImpl:
             changed = await changer.change(ticket.username, old, new, context)
             succeeded()
         if isinstance(changed, Authenticated):
-            await self._host.audit_log(AuditEvent(event_type="password_changed", service="idp", sub=changed.subject))
+            await self._host.db.write(self._changed, changed.subject, seen(call))
         return changed
 
     async def session(self, call: Call) -> SessionView | None:
@@ -226,7 +283,7 @@ class LoginImpl:
             try:
                 attempted = await authenticator.attempt(credential, context)
             except Denied:
-                if isinstance(credential, Password) and not authenticator.hashes:
+                if isinstance(credential, Password | PasswordAndCode) and not authenticator.hashes:
                     await spend_time(self._host.blocking, credential.password)
                 raise
             if not isinstance(attempted, NotMine):
@@ -252,7 +309,9 @@ class LoginImpl:
         detail = f"{reason} address={remote}"
         await self._host.audit_log(AuditEvent(event_type="login_failure", service="idp", outcome="failure", sub=shown, detail=detail))
 
-    async def _complete(self, call: Call, authenticated: Authenticated, return_to: str | None) -> Completed:
+    async def _complete(
+        self, call: Call, authenticated: Authenticated, return_to: str | None, also: WithSession, goes_on: SessionView | None
+    ) -> Completed:
         asked_at = self._host.clock.now()
         user = await self._directories.user(authenticated.subject)
         if user is not None and user.state.password_expired and not (user.state.disabled or user.state.locked or user.state.expired):
@@ -262,27 +321,35 @@ class LoginImpl:
         user = await self._directories.account(authenticated.subject, auth_time=self._host.clock.now() + CLOCK_SKEW)
         if user is not None and authenticated.password_changed_at not in {None, user.password_changed_at}:
             raise Denied(WRONG, cause="the password was changed meanwhile")
-        if missing := await self._missing(authenticated, user):
-            return FactorRequired(credentials=missing, headers=authenticated.headers)
+        if (required := await self._required(call, authenticated, user)) is not None:
+            return required
         new, value = await self._new(call, authenticated, user, asked_at)
+        new = msgspec.structs.replace(new, goes_on=None if goes_on is None else goes_on.id)
         question = GrantQuestion(
             phase="login", subject=f"{new.username}@{new.realm}", client=None, scopes=frozenset(), remote=call.remote, amr=new.amr
         )
         for _, check in sorted(self._host.components(GrantCheck).items()):
             if check.concerns(question):
                 await check.check(question)
-        stored = await self._host.db.write(self._begin, new)
+        device = await self.places.unknown_device(call, key_of(new.username)) if self._notices is not None else None
+        facts = seen(call) if device is not None else {}
+        stored = await self._host.db.write(self._begin, new, also, device, facts)
         self._sign_ins.add(1, "success")
         browser = await self.places.remembered(call, key_of(new.username))
-        headers = (self._cookie.set(value), browser, *self._tickets.cleared(call), *authenticated.headers)
+        cleared = (*self._tickets.cleared(call), *self._enrolments.cleared(call))
+        headers = (self._cookie.set(value), browser, *cleared, *authenticated.headers)
         return LoggedIn(session=stored.view, headers=headers, return_to=self.return_to(return_to))
 
-    async def _missing(self, authenticated: Authenticated, user: User | None) -> tuple[str, ...]:
-        """What the directory asks for, else what policies do."""
+    async def _required(self, call: Call, authenticated: Authenticated, user: User | None) -> FactorRequired | None:
+        """What the directory asks for, else what policies do, with the page where who has nothing of it gets it."""
         if user is not None and (missing := missing_factors(user, authenticated)):
-            return missing
-        wanted = [await policy.missing(authenticated, user) for _, policy in sorted(self._host.components(FactorPolicy).items())]
-        return tuple(dict.fromkeys(chain.from_iterable(wanted)))
+            return FactorRequired(credentials=missing, headers=authenticated.headers)
+        policies = [policy for _, policy in sorted(self._host.components(FactorPolicy).items())]
+        wanted = tuple(dict.fromkeys(chain.from_iterable([await policy.missing(authenticated, user, call) for policy in policies])))
+        if not wanted:
+            return None
+        pages = [await policy.enrolment(authenticated, user) for policy in policies]
+        return FactorRequired(credentials=wanted, headers=authenticated.headers, enrol=next((page for page in pages if page), None))
 
     async def _new(self, call: Call, authenticated: Authenticated, user: User | None, asked_at: int) -> tuple[NewSession, str]:
         replaces = await self._store.of(call)
@@ -297,7 +364,7 @@ class LoginImpl:
             realm=who.realm,
             groups=user.groups if user is not None else (),
             amr=authenticated.amr,
-            acr=authenticated.acr or UNSPECIFIED_ACR,
+            acr=self._ladder.of(authenticated.amr, authenticated.acr),
             remote=call.remote,
             user_agent=agent[:MAX_USER_AGENT].encode("ascii", "replace").decode() or None,
             upstream=authenticated.upstream,
@@ -307,8 +374,23 @@ class LoginImpl:
         )
         return new, value
 
-    def _begin(self, tx: Tx, new: NewSession) -> StoredSession:
+    @property
+    def _notices(self) -> Notices | None:
+        return self._host.optional_service(NOTICES)
+
+    def _begin(self, tx: Tx, new: NewSession, also: WithSession, device: Device | None, facts: Mapping[str, str]) -> StoredSession:
         stored = self._store.begin(tx, new)
-        self.places.note(tx, key_of(new.username), new.remote)
+        if also is not None:
+            also(tx, stored.view)
+        self.places.note(tx, key_of(new.username), new.remote, device)
         tx.audit(AuditEvent(event_type="login_success", service="idp", sub=new.subject))
+        if self._notices is not None and device is not None:
+            title = "A sign-in with a new device"
+            self._notices.tell(tx, Notice(kind="new_device", subject=new.subject, title=title, text=NOT_YOU, facts=facts))
         return stored
+
+    def _changed(self, tx: Tx, subject: str, facts: Mapping[str, str]) -> None:
+        tx.audit(AuditEvent(event_type="password_changed", service="idp", sub=subject))
+        if self._notices is not None:
+            title = "Your password was changed"
+            self._notices.tell(tx, Notice(kind="password_changed", subject=subject, title=title, text=NOT_YOU, facts=facts))

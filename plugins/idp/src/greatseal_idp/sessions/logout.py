@@ -9,6 +9,8 @@ import msgspec
 from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.problems import BadRequest
+from greatseal.api.upstreams import SignOut
+from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal_idp.pages.forms import origin_of
 from greatseal_idp.pages.render import PROTECTED, Pages, form_sources
@@ -33,8 +35,17 @@ class Logout:
     """The end session endpoint."""
 
     def __init__(
-        self, store: SessionStore, login: LoginImpl, clients: Clients, signing: Signing, *, pages: Pages, frontchannel: Frontchannel
+        self,
+        host: Host,
+        store: SessionStore,
+        login: LoginImpl,
+        clients: Clients,
+        signing: Signing,
+        *,
+        pages: Pages,
+        frontchannel: Frontchannel,
     ) -> None:
+        self._host = host
         self._store = store
         self._login = login
         self._clients = clients
@@ -112,13 +123,33 @@ class Logout:
             await self._login.end_as(session.view.id, event_type="logout", by=by)
         headers = (self._login.cleared(),) if clear else ()
         frames = await self._frontchannel.frames(session)
-        if request.back is None or frames:
-            sources = dict.fromkeys(map(origin_of, frames))
+        elsewhere = await self._elsewhere(session, request.back) if session is not None else None
+        back = elsewhere or request.back
+        # A form may lead nowhere but to its own targets, through all redirects: from a page one may go on.
+        if back is None or frames or (elsewhere is not None and call.method == "POST"):
+            sources, seconds = dict.fromkeys(map(origin_of, frames)), SECONDS if frames else 0
             return self._pages.page(
-                call, "logged_out.html", headers=headers, frame_sources=sources, frames=frames, back=request.back, seconds=SECONDS
+                call,
+                "logged_out.html",
+                headers=headers,
+                frame_sources=sources,
+                frames=frames,
+                back=back,
+                seconds=seconds,
+                elsewhere=elsewhere is not None,
             )
         status = 303 if call.method == "POST" else 302
-        return Reply(status=status, headers=(*PROTECTED, ("Location", request.back), *headers))
+        return Reply(status=status, headers=(*PROTECTED, ("Location", back), *headers))
+
+    async def _elsewhere(self, session: StoredSession, back: str | None) -> str | None:
+        """Where the session was begun, and is to be ended too."""
+        for name, one in self._host.components(SignOut).items():
+            try:
+                if (url := await one.leads_to(session.view, back)) is not None:
+                    return url
+            except Exception as error:
+                self._host.log.warning("a session is not ended elsewhere", where=name, exc_info=error)
+        return None
 
     def _ask(self, call: Call, request: Request, parameters: Parameters, session: StoredSession) -> Reply:
         return self._pages.page(

@@ -10,6 +10,7 @@ from greatseal.api.identity import Authenticated, Authenticator, Continue, Denie
 from greatseal.api.kerberos import NegotiateRefused
 from greatseal.api.problems import Problem
 from greatseal.host import Host
+from greatseal_idp.pages.causes import log_cause
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.sessions.login import LoginImpl
 
@@ -76,5 +77,6 @@ class Negotiation:
             try:
                 reply = await handler(call)
             except Problem as problem:  # said here, since the session's cookies go out with it
+                log_cause(self._host, problem)
                 reply = self._pages.refusal(problem, call.headers.get("Accept", ""))
         return reply.with_headers(*completed.headers)

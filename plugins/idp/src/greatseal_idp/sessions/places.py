@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 from sqlalchemy import delete, select, tuple_, update
 
+from greatseal.api.browsers import browser_of, is_browser
 from greatseal.api.http import Call
 from greatseal.api.store import Tx, scan
 from greatseal.db.tables import insert_new, param
@@ -45,6 +46,12 @@ class _Browser(msgspec.Struct, frozen=True):
     people: Mapping[str, int]
 
 
+class Device(msgspec.Struct, frozen=True):
+    """One that somebody has not signed in with; ``program`` is by what it is known the next time, None for a browser."""
+
+    program: str | None = None
+
+
 class Places:
     """The browsers and addresses of people, by :func:`key_of` of the user name."""
 
@@ -58,6 +65,19 @@ class Places:
             return True
         return await self._host.db.read(_is_known, key, source_of(call.remote))
 
+    async def unknown_device(self, call: Call, key: str) -> "Device | None":
+        """The device of the call, None when ``key`` has signed in with it.
+
+        A browser is known by its cookie alone. A program keeps none: it is known by its name and its address.
+        """
+        if key in await self._people(call):
+            return None
+        agent = call.headers.get("User-Agent")
+        if is_browser(agent):
+            return Device()
+        program = f"{browser_of(agent)} {source_of(call.remote)}"
+        return None if await self._host.db.read(_is_known, key, program) else Device(program)
+
     async def remembered(self, call: Call, key: str) -> tuple[str, str]:
         """The header by which the browser knows ``key`` from now on."""
         others = [(name, until) for name, until in (await self._people(call)).items() if name != key]
@@ -66,11 +86,12 @@ class Places:
         value = await self._host.envelopes.seal(KIND, browser, seconds=DAYS * 86_400)
         return set_cookie(NAME, value, max_age=DAYS * 86_400, secure=self._secure)
 
-    def note(self, tx: Tx, key: str, remote: str) -> None:
-        """Remember the address, in the transaction of the sign-in."""
-        row = {"name": key, "source": source_of(remote), "used_at": tx.now}
-        if tx.count(_AGAIN, **row) == 0:
-            tx.count(_NEW, **row)
+    def note(self, tx: Tx, key: str, remote: str, device: "Device | None") -> None:
+        """Remember the address, and a new program, in the transaction of the sign-in."""
+        for source in (source_of(remote), *([device.program] if device is not None and device.program else [])):
+            row = {"name": key, "source": source, "used_at": tx.now}
+            if tx.count(_AGAIN, **row) == 0:
+                tx.count(_NEW, **row)
 
     async def forget_old(self) -> None:
         """Delete the addresses that nobody came from for long."""

@@ -7,11 +7,12 @@ import msgspec
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.authorization import LoginRequired
 from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.http import Call
 from greatseal.api.identity import AccountRefused, SessionView, Upstream
 from greatseal.api.moments import SECOND
-from greatseal.api.store import Row, Tx, scan
+from greatseal.api.store import Refuse, Row, Tx, scan
 from greatseal.db.tables import param
 from greatseal.host import Host
 from greatseal_idp import tables as t
@@ -62,6 +63,8 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str | None
     password_changed_at: int | None
     asked_at: int
+    goes_on: str | None = None
+    """The session in which something more was proven: without it there is nothing that this could add to."""
 
 
 Tell = Callable[[Tx, StoredSession], None]
@@ -120,12 +123,14 @@ class SessionStore:
         """
         before = _load(tx, new.replaces) if new.replaces is not None else None
         same = before is not None and before.view.subject == new.subject
+        if new.goes_on is not None and not (same and new.goes_on == new.replaces):
+            raise Refuse(LoginRequired("the session has ended; sign in again"))
         if before is not None and not same:
             self.end(tx, before.view.id, event_type="logout")
         id = before.view.id if before is not None and same else new.id
         clients = before.clients if before is not None and same else ()
         fields = msgspec.structs.asdict(new)
-        for name in ("id", "replaces", "password_changed_at", "asked_at"):
+        for name in ("id", "replaces", "password_changed_at", "asked_at", "goes_on"):
             del fields[name]
         tx.put(
             t.SESSION,

@@ -1,25 +1,29 @@
-"""The account page: who you are, what you may do, what you allowed, and the way out."""
+"""The account page: who you are, what you may do, where you are signed in, which applications are connected, and the way out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from urllib.parse import quote
 
-from greatseal.api.clients import Clients
 from greatseal.api.directory import Directories, DirectoryUnavailable, User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
-from greatseal.api.lists import Page, filter_of, moment_key
+from greatseal.api.lists import Page, filter_of
 from greatseal.api.pages import AccountLine, AccountPart
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal.http.csrf import FORM
+from greatseal_idp.authorize.applications import Applications
 from greatseal_idp.authorize.consents import Consents
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN
 from greatseal_idp.rbac import Roles
+from greatseal_idp.sessions import own
+from greatseal_idp.sessions.own import OwnSessions
 
-WITHDRAW = f"{ACCOUNT}/withdraw"
+WITHDRAW, END, END_OTHERS = (f"{ACCOUNT}/{name}" for name in ("withdraw", "end", "end-others"))
 SHOWN = 100
 """Applications on one page."""
+
+Action = Callable[[SessionView, Parameters], Awaitable[None]]
 
 
 class AccountPage:
@@ -32,7 +36,8 @@ class AccountPage:
         login: Login,
         directories: Directories,
         roles: Roles,
-        clients: Clients,
+        sessions: OwnSessions,
+        applications: Applications,
         consents: Consents,
         pages: Pages,
     ) -> None:
@@ -40,22 +45,23 @@ class AccountPage:
         self._login = login
         self._directories = directories
         self._roles = roles
-        self._clients = clients
+        self._sessions = sessions
+        self._applications = applications
         self._consents = consents
         self._pages = pages
 
     def routes(self) -> list[Route]:
         asks = Handler("who is not signed in is led to the sign-in page")
+        actions: tuple[tuple[str, Action, str], ...] = (
+            (WITHDRAW, self._withdraw, "Disconnect an application: what it was allowed and all that it holds of you ends."),
+            (END, self._end, "End a session of yours."),
+            (END_OTHERS, self._end_others, "End all sessions of yours but this one."),
+        )
         return [
             Route("GET", ACCOUNT, self.show, style="page", auth=asks, summary="Your account."),
-            Route(
-                "POST",
-                WITHDRAW,
-                self.withdraw,
-                style="page",
-                auth=asks,
-                content_types=(FORM,),
-                summary="Take back what a client was allowed.",
+            *(
+                Route("POST", path, self._carried_out(action), style="page", auth=asks, content_types=(FORM,), summary=summary)
+                for path, action, summary in actions
             ),
         ]
 
@@ -65,20 +71,31 @@ class AccountPage:
             return self._pages.see_other(f"{SIGN_IN}?return_to={quote(self._pages.prefix + ACCOUNT, safe='')}", status=302)
         return await self._show(call, session)
 
-    async def withdraw(self, call: Call) -> Reply:
-        session = await self._login.session(call)
-        if session is None:
+    def _carried_out(self, action: Action) -> Callable[[Call], Awaitable[Reply]]:
+        async def carry_out(call: Call) -> Reply:
+            session = await self._login.session(call)
+            if session is not None:
+                form = Parameters.parse(await call.raw())
+                self._pages.check_form(call, form)
+                await action(session, form)
             return self._pages.see_other(ACCOUNT)
-        form = Parameters.parse(await call.raw())
-        self._pages.check_form(call, form)
+
+        return carry_out
+
+    async def _withdraw(self, session: SessionView, form: Parameters) -> None:
         await self._consents.withdraw(session.subject, form.get("client_id", ""))
-        return self._pages.see_other(ACCOUNT)
+
+    async def _end(self, session: SessionView, form: Parameters) -> None:
+        await self._sessions.end(session.subject, form.get("session_id", ""))
+
+    async def _end_others(self, session: SessionView, _form: Parameters) -> None:
+        await self._sessions.end_others(session)
 
     async def _show(self, call: Call, session: SessionView) -> Reply:
         user = await self._user(session)
         page = Page(SHOWN, filter_of(call, "after") or "")
-        consents = await self._consents.of(session.subject, page.moment(), page.wanted)
-        last = consents[SHOWN - 1] if len(consents) > SHOWN else None
+        applications, more = await self._applications.of(session.subject, page)
+        sessions = await self._sessions.of(session.subject)
         return self._pages.page(
             call,
             "account.html",
@@ -88,10 +105,14 @@ class AccountPage:
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
             parts=[(part, await self._lines(part, session)) for part in self._parts()],
+            end=END,
+            end_others=END_OTHERS,
+            sessions=sessions[: own.SHOWN],
+            further=len(sessions) > own.SHOWN,
             withdraw=WITHDRAW,
-            consents=[(one.client_id, await self._name(one.client_id), one.named) for one in consents[:SHOWN]],
+            applications=applications,
             after=page.after,
-            more=moment_key(last.granted_at, last.client_id) if last is not None else None,
+            more=more,
         )
 
     def _parts(self) -> Iterable[AccountPart]:
@@ -111,7 +132,3 @@ class AccountPage:
             return await self._directories.user(session.subject)
         except DirectoryUnavailable:
             return None
-
-    async def _name(self, client_id: str) -> str:
-        client = await self._clients.get(client_id)
-        return (client.client_name if client is not None else "") or client_id

@@ -20,6 +20,7 @@ from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.causes import log_cause
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import CHANGE, SIGN_IN
 from greatseal_idp.sessions.login import LoginImpl
@@ -91,9 +92,12 @@ class ChangePasswordPage:
             case PasswordExpired():
                 return await self._login.expired(call, completed, ticket.return_to)
             case FactorRequired():
+                if completed.enrol is not None:
+                    return await self._login.enrol(call, changed, completed, ticket.return_to)
                 return self._to_sign_in(ticket.return_to, completed.headers)
 
     async def _again(self, call: Call, ticket: ExpiredTicket, problem: Problem, message: str) -> Reply:
+        log_cause(self._host, problem)
         return await self._page(call, ticket, (message,), status=problem.status, headers=tuple(problem.headers.items()))
 
     async def _page(

@@ -27,10 +27,12 @@ from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.causes import log_cause
 from greatseal_idp.pages.render import Pages
-from greatseal_idp.pages.return_to import SIGN_IN
+from greatseal_idp.pages.return_to import FORGOT, SIGN_IN
 from greatseal_idp.sessions.negotiation import Negotiation
 from greatseal_idp.sessions.options import link_options, script_options
+from greatseal_idp.sessions.resets import Resets
 from greatseal_idp.ui.errands import Errand, Errands
 from greatseal_idp.ui.steps import STEP, Steps
 
@@ -43,9 +45,10 @@ STALE = "This page was open for too long, or cookies are switched off. Please tr
 class LoginPages:
     """``/login`` and ``/ui/auth/login``."""
 
-    def __init__(self, host: Host, *, login: Login, pages: Pages, errands: Errands, negotiation: Negotiation) -> None:
+    def __init__(self, host: Host, *, login: Login, resets: Resets, pages: Pages, errands: Errands, negotiation: Negotiation) -> None:
         self._host = host
         self._login = login
+        self._resets = resets
         self._pages = pages
         self._negotiation = negotiation
         self._errands = errands
@@ -99,11 +102,15 @@ class LoginPages:
             case PasswordExpired():
                 return await self._login.expired(call, completed, return_to)
             case FactorRequired():
+                if completed.enrol is not None and isinstance(attempted, Authenticated):
+                    return await self._login.enrol(call, attempted, completed, return_to)
                 if isinstance(credential, Password) and self._takes_code(completed):
                     token, _ = self._pages.form_token(call)
                     step = await self._steps.keep(credential, token)
                     return await self._code(call, form, credential, step, headers=completed.headers)
-                raise AccessDenied("more than the password is needed to sign in", headers=dict(completed.headers))
+                others = [one.display_name for one in script_options(self._host) if one.id in completed.credentials]
+                words = "more than the password is needed to sign in"
+                raise AccessDenied(": ".join((words, *others[:1])), headers=dict(completed.headers))
 
     async def _credential(self, form: Parameters) -> Password | PasswordAndCode | None:
         """What was typed, on one page or on two; None when the first was too long ago."""
@@ -117,7 +124,7 @@ class LoginPages:
         if "code" not in form:
             raise BadRequest("enter the code")
         code = Secret("".join(form["code"].split()))
-        return PasswordAndCode(username=typed.username, password=typed.password, code=code)
+        return PasswordAndCode(username=typed.username, password=typed.password, code=code, remember="remember" in form)
 
     def _takes_code(self, required: FactorRequired) -> bool:
         offered = {one.credential for one in self._host.components(Authenticator).values()}
@@ -125,6 +132,7 @@ class LoginPages:
 
     async def _again(self, call: Call, form: Parameters, message: str, problem: Problem) -> Reply:
         """The page that was sent, with what is wrong."""
+        log_cause(self._host, problem)
         headers = tuple(problem.headers.items())
         if STEP in form and (typed := await self._steps.of(form)) is not None:
             return await self._code(call, form, typed, form[STEP], message, status=problem.status, headers=headers)
@@ -151,6 +159,7 @@ class LoginPages:
             username=typed.username,
             step=step,
             recovery=any(store.recovery for store in self._host.components(CodeStore).values()),
+            days=max((one.remembers for one in self._host.components(Authenticator).values()), default=0),
             **self._common(errand, message),
         )
 
@@ -172,6 +181,7 @@ class LoginPages:
             ways=ways,
             username=_username(form, errand.request),
             options=await link_options(self._host, context),
+            forgot=FORGOT if self._resets.offered else None,
             **self._common(errand, message),
         )
 

@@ -71,10 +71,14 @@
       const timer = setTimeout(() => { mine.abort(); offer(); }, RENEW);
       try {
         const answered = await ask("", { mediation: "conditional", signal: mine.signal });
+        // The button was faster; two sign-ins of one page would end each other.
+        if (mine.signal.aborted) return;
+        button.disabled = true;
         try {
           await finish(answered);
         } catch (error) {
           say(place.dataset, problem, error);
+          button.disabled = false;
           offer();
         }
       } catch {

@@ -1,0 +1,57 @@
+"""axe-core over every page that the documentation has a picture of, in a phone by night and a wide window by day."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rig import screenshots
+from rig.browser import CHROMIUM, Browser, Page
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+AXE = Path(__file__).parent / "node/node_modules/axe-core/axe.min.js"
+FOUND = """
+axe.run(document, {resultTypes: ['violations']}).then(said => said.violations.map(one =>
+  [one.impact, one.id, one.help, one.nodes.map(node => node.target.join(' ') + ': ' + node.html.slice(0, 120)).slice(0, 3)]))
+"""
+
+for _what, _there in (("chromium", CHROMIUM is not None), ("axe-core", AXE.exists())):
+    if not _there and not os.environ.get("CI"):
+        pytest.skip(f"{_what} is not installed: make peers", allow_module_level=True)
+
+
+async def found(page: Page) -> list[list[Any]]:
+    await page.run(AXE.read_text() + ";0")
+    faults: list[list[Any]] = await page.run(FOUND)
+    return faults
+
+
+async def test_a_picture_without_words_is_found(page: Page) -> None:
+    await page.goto("data:text/html,<title>A page</title><main><img src=data:,></main>")
+
+    assert "image-alt" in [fault[1] for fault in await found(page)]
+
+
+async def test_no_page_has_an_accessibility_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Web Content Accessibility Guidelines 2.2, as far as a program can tell."""
+    seen: list[str] = []
+    faults: list[str] = []
+
+    async def look(page: Page, path: Path, *, whole: bool = False) -> None:
+        seen.append(path.stem)
+        faults.extend(f"{path.stem}: {msgspec.json.encode(one).decode()}" for one in await found(page))
+
+    async def kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:
+        yield await browser.page(width=960, height=600), "wide-light"
+        yield await browser.page(width=360, height=700, dark=True), "narrow-dark"
+
+    monkeypatch.setattr(Page, "picture", look)
+    monkeypatch.setattr(screenshots, "_kinds", kinds)
+
+    await screenshots.main(tmp_path)
+
+    assert len(seen) >= 50
+    assert faults == []
