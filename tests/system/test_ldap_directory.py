@@ -270,7 +270,7 @@ async def test_idp_010_idp_096_the_identity_providers_of_the_directory(parts):
     assert (github.id, github.display_name, github.issuer, github.usable) == ("ipa-github-corp", "GitHub Corp", None, True)
     assert (keycloak.id, keycloak.client_id, keycloak.issuer) == ("ipa-keycloak", "ipa-client", "https://kc.example/realms/test")
     assert (keycloak.scopes, keycloak.subject_claim) == (("openid", "email"), "email")
-    assert "secret" not in repr((github, keycloak))
+    assert "kc-secret" not in repr((github, keycloak))
 
 
 async def test_people_who_are_staged_or_preserved_are_not_there(directory, slapd):

@@ -48,7 +48,7 @@ class TestPurposes(ExtensionContract):
 async def desk(strangers: Path, tmp_path: Path) -> AsyncIterator[Desk]:
     """A provider with all three."""
     with quiet():
-        async with open_desk(tmp_path, "badges", "purposes", "notices") as desk:
+        async with open_desk(tmp_path, "badges", "purposes", "proclamations") as desk:
             yield desk
 
 

@@ -302,9 +302,9 @@ async def test_r54_our_own_pages_and_programs_without_origin_pass(idp, headers):
 
 async def test_an_expired_password_ticket_is_sealed_and_short(idp):
     from greatseal.api.identity import ExpiredTicket
-    from greatseal_idp.sessions.ticket import Tickets
+    from greatseal_idp.sessions.ticket import change_tickets
 
-    tickets = Tickets(idp.service.host("idp"))
+    tickets = change_tickets(idp.service.host("idp"))
     ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
     header = (await tickets.set(ticket))[1]
     cookie = header.partition(";")[0]

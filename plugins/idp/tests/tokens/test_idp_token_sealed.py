@@ -10,7 +10,7 @@ import pytest
 
 from greatseal.api.identity import ExpiredTicket
 from greatseal.testing.keys import Sealer, load_cluster_key
-from greatseal_idp.sessions.ticket import Tickets
+from greatseal_idp.sessions.ticket import change_tickets
 from greatseal_idp.token.issue import OpaqueTokens
 
 
@@ -30,7 +30,7 @@ async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_proc
     client = await desk.client(more={"access_token_format": "opaque"})
     token = (await desk.own_token(client, scope="api")).json["access_token"]
     ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
-    _, cookie = await Tickets(desk.host).set(ticket)
+    _, cookie = await change_tickets(desk.host).set(ticket)
 
     await desk.host.keys.rotate_cluster_key()
     await desk.service.stop()
@@ -38,7 +38,7 @@ async def test_an_opaque_token_and_a_ticket_outlive_the_cluster_key_and_the_proc
     again._secrets = desk._secrets
 
     assert (await again.introspect(client, token))["active"] is True
-    assert await Tickets(again.host).of(sent(cookie)) == ticket
+    assert await change_tickets(again.host).of(sent(cookie)) == ticket
 
 
 async def test_a_cluster_key_makes_no_opaque_token(start_desk: Any, sections: Any) -> None:
@@ -57,7 +57,7 @@ async def test_a_cluster_key_makes_no_opaque_token(start_desk: Any, sections: An
 async def test_an_envelope_of_another_purpose_or_node_is_none(start_desk: Any, sections: Any) -> None:
     desk = await start_desk(**sections)
     ticket = ExpiredTicket(username="alice", realm="LOCALHOST", changer="people", return_to="/account")
-    _, cookie = await Tickets(desk.host).set(ticket)
+    _, cookie = await change_tickets(desk.host).set(ticket)
     text = cookie.partition(";")[0].partition("=")[2].removeprefix("ct_n1_")
     opaque = OpaqueTokens(desk.host)
     token = await opaque.write({"sub": "alice"})
@@ -66,4 +66,4 @@ async def test_an_envelope_of_another_purpose_or_node_is_none(start_desk: Any, s
     assert await opaque.read(f"at_n1_{text}") is None
     assert await opaque.read(token.replace("at_n1_", "at_n2_")) is None
     assert await opaque.read("at_n1_AAAA") is None
-    assert await Tickets(desk.host).of(sent(f"greatseal_change={token}")) is None
+    assert await change_tickets(desk.host).of(sent(f"greatseal_change={token}")) is None
