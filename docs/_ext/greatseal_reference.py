@@ -33,6 +33,7 @@ PLUGINS = Path(__file__).parents[2] / "plugins"
 TESTING = (
     "", ".plugin", ".service", ".desk", ".people", ".resolver", ".validators", ".logs", ".selectors", ".schema", ".store", ".keys",
     ".ctl", ".dns", ".distributions", ".nodes", ".bindings", ".extensions", ".calls", ".operators", ".operator_desk", ".trust",
+    ".alternates",
 )  # fmt: skip
 """The modules of the testing kit that are for plugin authors."""
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", bytes: "bytes", Path: "path"}

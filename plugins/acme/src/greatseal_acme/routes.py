@@ -59,6 +59,8 @@ class Handlers:
         yield get("cert/{id}", self.certificate, "Download a certificate with its chain.", owner=by_id)
         yield get("renewal-info/{certificate}", self.renewal_info, "When a certificate should be renewed (RFC 9773).")
         yield post("cert/{id}", self.certificate_as_get, "Download a certificate with its chain (s7.4.2).", owner=by_id)
+        yield get("cert/{id}/{alternate}", self.certificate, "Download an alternate of a certificate.", owner=by_id)
+        yield post("cert/{id}/{alternate}", self.certificate_as_get, "Download an alternate of a certificate (s7.4.2).", owner=by_id)
 
     async def directory(self, call: Call) -> Reply:
         return reply(self._acme.directory(self._paths.of(call.path)))
@@ -154,11 +156,11 @@ class Handlers:
 
     async def certificate(self, call: Call) -> Reply:
         urls = self._paths.of(call.path)
-        return (await self._acme.certificates.of_anybody(call.path["id"], urls.ca_id)).with_headers(urls.index_link)
+        return (await self._acme.certificates.of_anybody(call, urls)).with_headers(urls.index_link)
 
     async def certificate_as_get(self, call: Call) -> Reply:
         caller = reading(call)
-        return await self._acme.certificates.of_account(call.path["id"], caller.view, self._paths.of(call.path).ca_id)
+        return await self._acme.certificates.of_account(call, caller.view, self._paths.of(call.path))
 
     async def renewal_info(self, call: Call) -> Reply:
         urls = self._paths.of(call.path)

@@ -55,7 +55,7 @@ class Acme:
         self.challenges = Challenges(host, self.paths, self.accounts, self.authorizations)
         self.finalizations = Finalizations(host, issuance)
         self.admin = AccountsAdmin(host, self.accounts, self.order_list)
-        self.certificates = Certificates(issuance)
+        self.certificates = Certificates(host)
         self.renewal_info = RenewalInfo(host, issuance)
         self.revocations = Revocations(host, issuance)
         self.purge = Purge(host)
