@@ -99,3 +99,18 @@ async def test_r114_a_password_that_is_too_old_is_changed_by_a_grace_login(desk:
     finally:
         change(openldap, POLICY, pwdMaxAge="0", pwdGraceAuthNLimit="")
     assert [await programs(desk, password) for password in (NEW, "carolpw")] == [200, 401]
+
+
+async def test_who_is_signed_in_changes_it_at_any_time(desk: Desk, openldap: Slapd) -> None:
+    change(openldap, f"uid=carol,{PEOPLE}", userPassword="carolpw", pwdReset="")
+    assert (await signed_in(desk, "carolpw")).status == 303
+    page = await desk.get("/account/password")
+    form = forms_of(page.text)["own-password-form"]
+    typed = {"new_password": NEW, "new_password_again": NEW}
+
+    wrong = await desk.post(form.action, data={**form.fields, **typed, "old_password": "not carol's"})
+    done = await desk.post(form.action, data={**form.fields, **typed, "old_password": "carolpw"})
+
+    assert (wrong.status, done.status, done.location) == (401, 303, "/account"), done.text
+    assert (await desk.get("/api/auth/me")).json["sub"] == f"carol@{REALM}"
+    assert [await programs(desk, password) for password in (NEW, "carolpw")] == [200, 401]

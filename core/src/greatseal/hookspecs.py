@@ -130,7 +130,7 @@ def login_options(host: "Host") -> "Sequence[LoginOptions]":
 
 @hookspec
 def password_changers(host: "Host") -> "Sequence[PasswordChanger]":
-    """Who changes an expired password, keyed by ``name``."""
+    """Who changes passwords of people that prove the old one, keyed by ``name``."""
 
 
 @hookspec

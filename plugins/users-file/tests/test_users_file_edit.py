@@ -15,19 +15,21 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from click.testing import CliRunner
 
 from greatseal.api.declarations import Secret
-from greatseal.api.identity import ChangeRefused, Denied, Password
+from greatseal.api.identity import Authenticated, ChangeRefused, Denied, Password
 from greatseal.api.problems import Unavailable
 from greatseal.testing import FakeClock
+from greatseal.testing.logins import PasswordChangerContract, context_of
 from greatseal_users_file import edit
 from greatseal_users_file.command import users
 from greatseal_users_file.directory import FileDirectory
 from greatseal_users_file.file import UsersFile
 from greatseal_users_file.password import FilePassword, matches
 from greatseal_users_file.people import read
-from greatseal_users_file.rules import is_common, objections
+from greatseal_users_file.rules import SAME, is_common, objections
 from greatseal_users_file.setter import FileSetter
 
 SERVICE = 4711
@@ -333,23 +335,68 @@ def test_who_may_not_change_it_is_told_so_and_it_stays_as_it_was(open_folder, ow
     assert [one.name for one in path.parent.iterdir()] == ["users.toml"]
 
 
+def opened(path: Path) -> UsersFile:
+    """A file with ann in it, read."""
+    edit.add(path, "ann", "correct horse battery")
+    file = UsersFile(path, structlog.get_logger())
+    file.open()
+    return file
+
+
 async def test_a_password_is_set_without_the_old_one_by_the_rule_of_passwords(tmp_path: Path) -> None:
     path, clock = tmp_path / "users.toml", FakeClock()
-    edit.add(path, "ann", "correct horse")
-    setter = FileSetter(path, Inline(), clock.now)
+    setter = FileSetter(opened(path), "EXAMPLE.ORG", Inline(), clock.now)
 
     assert await setter.set("ann", Secret("short")) == ChangeRefused(messages=objections("short", "ann"))
-    assert matches(read(path.read_bytes()).users["ann"].password or "", "correct horse")
+    assert await setter.set("ann", Secret("correct horse battery")) == ChangeRefused(messages=(SAME,))
+    assert matches(read(path.read_bytes()).users["ann"].password or "", "correct horse battery")
     assert await setter.set("ann", Secret("battery staple")) is None
     ann = read(path.read_bytes()).users["ann"]
     assert matches(ann.password or "", "battery staple")
     assert ann.password_changed is not None
     assert isinstance(await setter.set("ben", Secret("battery staple")), ChangeRefused)
     path.write_text("[[[")
-    assert isinstance(await setter.set("ann", Secret("battery staple")), ChangeRefused)
+    assert isinstance(await setter.set("ann", Secret("another one of them")), ChangeRefused)
     path.unlink()
     with pytest.raises(Unavailable, match="cannot be changed now"):
-        await setter.set("ann", Secret("battery staple"))
+        await setter.set("ann", Secret("another one of them"))
+
+
+async def test_a_password_that_another_change_set_meanwhile_is_not_the_old_one_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "users.toml"
+    file = opened(path)
+    hashed = file.people().users["ann"].password
+
+    edit.change_password(path, "ann", "set by somebody else", FakeClock().now, instead_of=hashed)
+
+    with pytest.raises(edit.ChangedMeanwhile):
+        edit.change_password(path, "ann", "battery staple", FakeClock().now, instead_of=hashed)
+    assert matches(read(path.read_bytes()).users["ann"].password or "", "set by somebody else")
+
+
+async def test_who_has_no_password_or_is_of_another_realm_changes_none(tmp_path: Path) -> None:
+    path = tmp_path / "users.toml"
+    file = opened(path)
+    path.write_text(path.read_text() + '\n[[user]]\nusername = "ben"\n')
+    setter = FileSetter(file, "EXAMPLE.ORG", Inline(), FakeClock().now)
+
+    for name in ("ben", "ann@ELSEWHERE.ORG", "nobody"):
+        with pytest.raises(Denied):
+            await setter.change(name, Secret("correct horse battery"), Secret("battery staple"), context_of())
+    assert isinstance(
+        await setter.change("ann@example.org", Secret("correct horse battery"), Secret("battery staple"), context_of()), Authenticated
+    )
+
+
+class TestFileSetter(PasswordChangerContract):
+    username, old, refused = "ann", "correct horse battery", "qwertyuiopas"
+
+    @pytest.fixture(autouse=True)
+    def _opened(self, tmp_path: Path) -> None:
+        self._setter = FileSetter(opened(tmp_path / "users.toml"), "EXAMPLE.ORG", Inline(), FakeClock().now)
+
+    def changer(self) -> FileSetter:
+        return self._setter
 
 
 class Inline:

@@ -78,10 +78,7 @@ class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = ()
     upstream: Upstream | None = None
     password_changed_at: int | None = None
-    """Of the password that was checked, as the directory's :class:`~greatseal.api.directory.User` has it.
-
-    One that was replaced meanwhile signs nobody in.
-    """
+    """Of the password that was checked, as the directory's :class:`~greatseal.api.directory.User` has it: no other one signs in."""
 
     @property
     def subject(self) -> str:
@@ -217,9 +214,10 @@ class ChangeRefused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PasswordChanger(ABC):
-    """Changes a password that has expired."""
+    """Changes a password that has expired, and ``anytime`` every one of people of the directory of its name, on their account page."""
 
     name: ClassVar[str]
+    anytime: ClassVar[bool] = False
 
     @abstractmethod
     async def change(self, username: str, old: Secret, new: Secret, context: LoginContext) -> Authenticated | ChangeRefused:

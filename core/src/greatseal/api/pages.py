@@ -61,6 +61,10 @@ class AccountPart(Component):
     empty: ClassVar[str]
     """What is said where there are no lines."""
 
+    async def concerns(self, session: SessionView) -> bool:
+        """Whether the person has this part at all. What it raises leaves the part out."""
+        return True
+
     @abstractmethod
     async def lines(self, session: SessionView) -> Sequence[AccountLine]:
         """Of the person of a session. What it raises is logged, and the page says that it cannot be told now."""

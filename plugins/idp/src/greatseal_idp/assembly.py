@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from greatseal.api.clients import ClientAuthMethod
 from greatseal.api.declarations import Job
 from greatseal.api.http import AuthScheme, Route
+from greatseal.api.pages import AccountPart
 from greatseal.api.store import Tx
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
@@ -39,6 +40,7 @@ from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.logout import Logout
 from greatseal_idp.sessions.negotiation import Negotiation
 from greatseal_idp.sessions.own import OwnSessions
+from greatseal_idp.sessions.own_password import OwnPassword
 from greatseal_idp.sessions.resets import Resets
 from greatseal_idp.sessions.schemes import OwnOrigin, PermissionScheme, SessionScheme
 from greatseal_idp.sessions.step_up import StepUp
@@ -65,6 +67,7 @@ from greatseal_idp.ui.change_password import ChangePasswordPage
 from greatseal_idp.ui.errands import Errands
 from greatseal_idp.ui.forgot import ForgotPassword
 from greatseal_idp.ui.login import LoginPages
+from greatseal_idp.ui.own_password import OwnPasswordPage, PasswordPart
 from greatseal_idp.ui.step_up import StepUpPage
 
 DELIVERY, SWEEP, MINUTE, HOUR = 15.0, 600.0, 60.0, 3600.0
@@ -115,7 +118,7 @@ class Assembly:
         self.frontchannel = Frontchannel(host, self.clients)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits, self.ladder)
-        self.resets = Resets(host, self.directories, self.limits, OwnSessions(host, self.sessions), self.endings)
+        self.resets, self.own_password = self._passwords(host)
         self.negotiation = Negotiation(host, self.login, self.pages)
 
         self.waiting = WaitingRequests(host)
@@ -130,6 +133,13 @@ class Assembly:
         self.methods = self._methods()
         self.grants = self._grants(host)
         self._endpoints = (*self._for_clients(host), *self._for_people(host), self._admin(host))
+
+    def _passwords(self, host: Host) -> tuple[Resets, OwnPassword]:
+        own = OwnSessions(host, self.sessions)
+        return (
+            Resets(host, self.directories, self.limits, own, self.endings),
+            OwnPassword(host, self.login, self.directories, own, self.endings),
+        )
 
     def _discovery(self, host: Host) -> DiscoveryDocuments:
         return DiscoveryDocuments(
@@ -248,6 +258,13 @@ class Assembly:
             ForgotPassword(host, resets=self.resets, pages=self.pages),
             ChangePasswordPage(host, login=self.login, pages=self.pages, errands=errands),
             StepUpPage(host, login=self.login, pages=self.pages, errands=errands, step_up=self.step_up),
+            *self._for_account(host),
+        )
+
+    def _for_account(self, host: Host) -> Sequence[Endpoint]:
+        """What who is signed in has of their account."""
+        return (
+            OwnPasswordPage(host, login=self.login, pages=self.pages, own_password=self.own_password),
             AccountPage(
                 host,
                 login=self.login,
@@ -269,6 +286,11 @@ class Assembly:
             families=self.families,
             directories=self.directories,
         )
+
+    @property
+    def account_parts(self) -> Sequence[AccountPart]:
+        """What this plugin itself adds to the account page."""
+        return [PasswordPart(self.own_password)]
 
     def routes(self) -> list[Route]:
         """Every route."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from greatseal import hookimpl
 from greatseal.api.clients import ClientAuthMethod
+from greatseal.api.components import Component
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, ScopeDefinition
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Discovery, Route
@@ -136,6 +137,10 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return self.assembly(host).routes()
+
+    @hookimpl
+    def components(self, host: Host) -> Sequence[Component]:
+        return self.assembly(host).account_parts
 
     @hookimpl
     def discovery(self) -> Sequence[Discovery]:

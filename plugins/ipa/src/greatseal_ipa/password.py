@@ -83,9 +83,10 @@ class IpaPassword(Authenticator[Password]):
 
 
 class IpaChanger(PasswordChanger):
-    """Changes an expired password as the person who has it (RFC 3062); the server's policy decides about the new one."""
+    """Changes a password as the person who has it (RFC 3062); the server's policy decides about the new one."""
 
     name = SOURCE
+    anytime = True
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -57,12 +57,13 @@ def passwd(config: Path, username: str) -> None:
     """Set a new password, asked for or read from standard input. Sessions and tokens of before end."""
     from greatseal_users_file import edit
     from greatseal_users_file.password import matches
+    from greatseal_users_file.rules import SAME
 
     path = _file(config)
     password = _password(username)
     now = _people(path).users.get(username)
     if now is not None and now.password is not None and matches(now.password, password):
-        _fail("the password is refused: it is the one of now")
+        _fail(f"the password is refused: {SAME}")
     with _told(path):
         edit.change_password(path, username, password, _now)
     click.echo(f"the password of {username} is changed")

@@ -25,6 +25,10 @@ class AlreadyThere(ValueError):
     """There is a user of this name."""
 
 
+class ChangedMeanwhile(ValueError):
+    """The password is another one than it was."""
+
+
 def add(
     path: Path,
     username: str,
@@ -66,14 +70,19 @@ def add(
         write(real, tomlkit.dumps(document))
 
 
-def change_password(path: Path, username: str, password: str, now: Callable[[], int]) -> None:
-    """Set a new password: what was begun with the old one ends. Raises ValueError for an unknown user, and OSError."""
+def change_password(path: Path, username: str, password: str, now: Callable[[], int], *, instead_of: str | None = None) -> None:
+    """Set a new password: what was begun with the old one ends. Raises ValueError for an unknown user, and OSError.
+
+    With ``instead_of``, the hash of the old one, raises ChangedMeanwhile when another one stands there.
+    """
     hashed = HASHER.hash(password)
     with alone(path) as real:
         document = tomlkit.parse(real.read_text(encoding="utf-8"))
         entry = next((user for user in _users(document) if user["username"] == username), None)
         if entry is None:
             raise ValueError(f"user {username!r} is not in {path}")
+        if instead_of is not None and entry.get("password") != instead_of:
+            raise ChangedMeanwhile(f"the password of {username!r} was changed meanwhile")
         entry["password"] = hashed
         _stamp(entry, now)
         write(real, tomlkit.dumps(document))

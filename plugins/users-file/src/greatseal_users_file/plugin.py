@@ -13,7 +13,7 @@ from greatseal import hookimpl
 from greatseal.api.components import Component
 from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Welcome
 from greatseal.api.directory import Directory
-from greatseal.api.identity import Authenticator
+from greatseal.api.identity import Authenticator, PasswordChanger
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_users_file.command import users
@@ -52,10 +52,11 @@ class Plugin:
 
     @hookimpl
     def components(self, host: Host) -> Sequence[Component]:
-        file = self._open(host)
-        if file is None or not host.settings(UsersSettings).writable:
-            return []
-        return [FileSetter(file.path, host.blocking, host.clock.now)]
+        return self._setters(host)
+
+    @hookimpl
+    def password_changers(self, host: Host) -> Sequence[PasswordChanger]:
+        return self._setters(host)
 
     @hookimpl
     def claims(self, host: Host) -> Sequence[ClaimsProvider]:
@@ -115,6 +116,12 @@ class Plugin:
         if ADMINISTRATOR in file.people().users:
             lines.append(f"password  a new one: {passwd_command(ADMINISTRATOR)}")
         return lines
+
+    def _setters(self, host: Host) -> Sequence[FileSetter]:
+        file = self._open(host)
+        if file is None or not host.settings(UsersSettings).writable:
+            return []
+        return [FileSetter(file, host.realm, host.blocking, host.clock.now)]
 
     def _open(self, host: Host) -> UsersFile | None:
         if self._file is None and host.section_present("users"):

@@ -10,6 +10,8 @@ from functools import cache
 from hashlib import sha256
 from importlib import resources
 
+SAME = "it is the one of now"
+"""The objection to a password that is not new."""
 SHORTEST = 12
 """Characters."""
 LONGEST = 1024

@@ -11,6 +11,8 @@ STEP_UP = "/ui/auth/step-up"
 """The path of the page where a person who is signed in proves more."""
 CHANGE = "/login/change-password"
 """The path of the page for a password that has expired."""
+PASSWORD = f"{ACCOUNT}/password"
+"""The path of the page where who is signed in changes their password."""
 FORGOT, RESET = "/login/forgot", "/login/reset"
 """The paths of the page for a forgotten password, and of the one behind the link in the mail."""
 _URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")

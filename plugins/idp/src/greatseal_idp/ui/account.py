@@ -1,6 +1,6 @@
 """The account page: who you are, what you may do, where you are signed in, which applications are connected, and the way out."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import quote
 
 from greatseal.api.directory import Directories, DirectoryUnavailable, User
@@ -104,7 +104,7 @@ class AccountPage:
             email=user.email if user is not None else None,
             groups=session.groups if user is None else user.groups,
             permissions=await self._roles.of(session),
-            parts=[(part, await self._lines(part, session)) for part in self._parts()],
+            parts=[(part, await self._lines(part, session)) for part in await self._parts(session)],
             end=END,
             end_others=END_OTHERS,
             sessions=sessions[: own.SHOWN],
@@ -115,9 +115,16 @@ class AccountPage:
             more=more,
         )
 
-    def _parts(self) -> Iterable[AccountPart]:
+    async def _parts(self, session: SessionView) -> Sequence[AccountPart]:
         found = self._host.components(AccountPart)
-        return (found[name] for name in sorted(found))
+        return [found[name] for name in sorted(found) if await self._concerns(found[name], session)]
+
+    async def _concerns(self, part: AccountPart, session: SessionView) -> bool:
+        try:
+            return await part.concerns(session)
+        except Problem as problem:
+            self._host.log.warning("a part of the account page is left out", part=part.name, exc_info=problem)
+            return False
 
     async def _lines(self, part: AccountPart, session: SessionView) -> Sequence[AccountLine] | None:
         """None when they cannot be told: the rest of the page is shown all the same."""

@@ -81,7 +81,7 @@ class ChangePasswordPage:
         return ticket if ticket is not None and ticket.changer in self._host.components(PasswordChanger) else None
 
     async def _change(self, call: Call, form: Parameters, ticket: ExpiredTicket) -> Reply:
-        old, new = _typed(form)
+        old, new = typed(form)
         changed = await self._login.change(call, ticket, old, new)
         if isinstance(changed, ChangeRefused):
             return await self._page(call, ticket, changed.messages or ("the new password was refused",), status=400)
@@ -121,7 +121,8 @@ class ChangePasswordPage:
         return self._pages.see_other(SIGN_IN + query, headers=headers)
 
 
-def _typed(form: Parameters) -> tuple[Secret, Secret]:
+def typed(form: Parameters) -> tuple[Secret, Secret]:
+    """The old password and the new one. Raises BadRequest unless they are there, and differ."""
     old, new = form.get("old_password"), form.get("new_password")
     if old is None or new is None:
         raise BadRequest("enter the old password and the new one")
