@@ -37,6 +37,14 @@ def test_an_integer_has_a_sign_and_no_octet_more_than_it_needs(number, written):
     assert der.integer(number).hex() == written
 
 
+@pytest.mark.parametrize(
+    ("dotted", "written"),
+    [("2.5.29.17", "0603551d11"), ("1.2.840.113549.1.1.11", "06092a864886f70d01010b"), ("2.999.3", "0603883703"), ("0.0", "060100")],
+)
+def test_an_object_identifier_is_written_in_groups_of_seven_bits(dotted, written):
+    assert der.object_identifier(dotted).hex() == written
+
+
 def test_a_list_of_our_own_making_is_read_by_another():
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "x")])

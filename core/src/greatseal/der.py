@@ -6,13 +6,14 @@ from functools import lru_cache
 from greatseal.api.moments import SECOND
 
 __all__ = [
-    "bit_string", "children", "content", "element", "elements", "enumerated", "explicit", "generalized_time", "integer", "octet_string",
-    "sequence", "signed", "time",
+    "bit_string", "children", "content", "element", "elements", "enumerated", "explicit", "generalized_time", "integer",
+    "object_identifier", "octet_string", "sequence", "signed", "subidentifiers", "time",
 ]  # fmt: skip
 
 INTEGER = 0x02
 BIT_STRING = 0x03
 OCTET_STRING = 0x04
+OBJECT_IDENTIFIER = 0x06
 ENUMERATED = 0x0A
 SEQUENCE = 0x30
 EXPLICIT = 0xA0
@@ -63,6 +64,21 @@ def integer(number: int) -> bytes:
 def enumerated(number: int) -> bytes:
     """An ENUMERATED below 128."""
     return element(ENUMERATED, bytes((number,)))
+
+
+def object_identifier(dotted: str) -> bytes:
+    """An OBJECT IDENTIFIER, such as ``2.5.29.17``."""
+    first, second, *rest = map(int, dotted.split("."))
+    return element(OBJECT_IDENTIFIER, subidentifiers(first * 40 + second, *rest))
+
+
+def subidentifiers(*numbers: int) -> bytes:
+    """Numbers in groups of seven bits, as an OBJECT IDENTIFIER or RELATIVE-OID holds them (X.690 s8.19, s8.20)."""
+    octets = bytearray()
+    for number in numbers:
+        width = max(1, (number.bit_length() + 6) // 7)
+        octets += bytes(number >> 7 * at & 0x7F | (0x80 if at else 0) for at in reversed(range(width)))
+    return bytes(octets)
 
 
 def octet_string(content: bytes) -> bytes:
