@@ -19,7 +19,8 @@ from greatseal.api.acme import (
     Unauthorized,
     UnsupportedIdentifier,
 )
-from greatseal.api.issuance import CertificateQuery, IssuanceObserver, SanInjector
+from greatseal.api.inventory import CertificateQuery
+from greatseal.api.issuance import IssuanceObserver, SanInjector
 from greatseal.api.problems import BadRequest, Conflict, NotFound
 from greatseal.api.store import Refuse
 from greatseal.db.tables import Flag, State, Text, param, table

@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import select
 
-from greatseal.api.issuance import CertificateQuery
+from greatseal.api.inventory import CertificateQuery
 from greatseal.api.problems import BadRequest, Conflict, NotFound
 from greatseal.testing.distributions import install
 from greatseal.testing.store import audit

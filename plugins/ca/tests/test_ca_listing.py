@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, func, insert, select, text
 from sqlalchemy.dialects import sqlite
 
 from greatseal.api.acme import AccountView
-from greatseal.api.issuance import CertificateQuery
+from greatseal.api.inventory import CertificateQuery
 from greatseal.db.tables import insert_new
 from greatseal.testing import FakeClock
 from greatseal.testing.schema import at_revision

@@ -3,13 +3,14 @@
 Examples of the contract, checked by mypy: no plugin has this code.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from cryptography import x509
 from sqlalchemy import Executable
 
 from greatseal.api.acme import Unauthorized
+from greatseal.api.inventory import CertificateDetails
 from greatseal.api.issuance import (
     Certificate,
     Finalization,
@@ -58,6 +59,19 @@ class KerberosPrincipalName(SanInjector):
         if issuance.account is None or issuance.account.kerberos_principal is None:
             raise Unauthorized("the profile asks for a principal and the account has none")
         return (x509.OtherName(KRB5_PRINCIPAL_NAME, self.encode(issuance.account.kerberos_principal)),)
+
+
+class LogPositions(CertificateDetails):
+    """mtc: where certificates stand in the log, for operators."""
+
+    name = "mtc"
+
+    def __init__(self, positions: Mapping[str, int]) -> None:
+        self.positions = positions
+
+    async def members(self, certificates: Sequence[Certificate], *, whole: bool) -> Mapping[str, Mapping[str, object]]:
+        known = {one.id: self.positions[one.id] for one in certificates if one.id in self.positions}
+        return {id: {"mtc_log_index": position} for id, position in known.items() if whole or position}
 
 
 class LogQueue(IssuanceObserver):

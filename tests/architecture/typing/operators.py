@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from greatseal.api.http import Anonymous, AuthScheme, Call, Discovery, Operator, OperatorCaller, Reply, Route
-from greatseal.api.issuance import CertificateQuery, Issuance
+from greatseal.api.inventory import CertificateQuery
+from greatseal.api.issuance import Issuance
 from greatseal.api.problems import Forbidden, NotFound, Unauthenticated
 from greatseal.api.store import Database
 

@@ -10,7 +10,7 @@ says what goes around it (:class:`Frame`) and signs.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 from cryptography import x509
@@ -19,6 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from greatseal.api.acme import AccountView, Identifier
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Tx
+
+if TYPE_CHECKING:
+    from greatseal.api.inventory import CertificateQuery
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -229,6 +232,8 @@ class Issuer(ABC):
     """What may differ from the record."""
     signs_cas: ClassVar[bool] = False
     """Whether it takes CA certificates (cross-signing)."""
+    pem_label: ClassVar[str] = "CERTIFICATE"
+    """What stands in the first line of its certificates in PEM (RFC 7468) where operators fetch them."""
 
     @abstractmethod
     def bounds(self, ca_id: str) -> Bounds:
@@ -266,7 +271,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """An inventory record. ``status`` signing becomes issued or, after a crash that hid the outcome, unknown (published as revoked).
 
     Moments are microseconds; ``serial`` is the DER content without sign byte, None only where the log has not given the number yet;
-    ``reason`` is a CRLReason of RFC 5280 s5.3.1, None where none was given; ``crl_shard`` as in :class:`Frame`."""
+    ``reason`` is a CRLReason of RFC 5280 s5.3.1, None where none was given; ``crl_shard`` as in :class:`Frame`, ``issue_as`` as in
+    :class:`Issuer`."""
 
     id: str
     status: Literal["signing", "issued", "unknown", "revoked"]
@@ -284,29 +290,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     reason: int | None = None
     crl_shard: int | None = None
-
-
-class CertificateQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Inventory records, newest first by the second in their ids: at most ``limit`` with an id below ``before``.
-
-    A filter that is None lets all through. Moments are microseconds: made from ``since`` and before ``until``, ending from ``ends_since``
-    and before ``ends_until``. ``spki_sha256`` is the SHA-256 of the key, ``name`` is one of the names of the certificate,
-    or behind a dot a domain of two to five labels that one of them is below.
-    """
-
-    limit: int = 100
-    before: str | None = None
-    ca_id: str | None = None
-    account_id: str | None = None
-    status: str | None = None
-    profile: str | None = None
-    serial: bytes | None = None
-    spki_sha256: bytes | None = None
-    name: str | None = None
-    since: int | None = None
-    until: int | None = None
-    ends_since: int | None = None
-    ends_until: int | None = None
+    issue_as: str = "x509"
 
 
 class IssuanceObserver(ABC):
@@ -370,7 +354,7 @@ class Issuance(Protocol):
     async def certificate(self, id: str) -> Certificate | None:
         """The inventory record."""
 
-    async def certificates(self, query: CertificateQuery) -> Sequence[Certificate]:
+    async def certificates(self, query: "CertificateQuery") -> Sequence[Certificate]:
         """The inventory records of a query."""
 
     def find(self, tx: Tx, ca_id: str, serial: bytes, issue_as: str = "x509") -> Certificate | None:
@@ -378,6 +362,13 @@ class Issuance(Protocol):
 
     def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
         """The certificate with that key identifier of its issuer and that serial (RFC 9773 s4.1); none before it has its ``der``."""
+
+    def identical(self, tx: Tx, ca_id: str, der: bytes) -> Certificate | None:
+        """The record of that very certificate, of whatever issuer of the CA. Raises ValueError for what is no certificate."""
+
+    def own_keys(self) -> Mapping[bytes, str]:
+        """The keys that sign X.509 certificates here, retired ones too: what each is of, in words, by the DER of its SubjectPublicKeyInfo.
+        Complete from the lifespans of who requires this service on."""
 
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """Revoke an issued certificate, tell the observers, write ``cert.revoke``. ``by`` is who does it, for the audit log.

@@ -69,8 +69,12 @@ class Content(msgspec.Struct, frozen=True):
     body: bytes
 
     @classmethod
-    def of(cls, form: Mapping[str, str] | None, json: Mapping[str, object] | None) -> "Content | None":
-        """One of the two; None for neither."""
+    def of(
+        cls, form: Mapping[str, str] | None, json: Mapping[str, object] | None, content: "tuple[str, bytes] | None" = None
+    ) -> "Content | None":
+        """One of the three, ``content`` with its media type; None for none."""
+        if content is not None:
+            return cls(*content)
         if json is not None:
             return cls("application/json", msgspec.json.encode(json))
         return None if form is None else cls("application/x-www-form-urlencoded", urlencode(form).encode())

@@ -108,15 +108,17 @@ async def fetch(
     headers: Mapping[str, str] = _NO_HEADERS,
     form: Mapping[str, str] | None = None,
     json: Mapping[str, object] | None = None,
+    content: tuple[str, bytes] | None = None,
     tor: Tor | None = None,
 ) -> Fetched:
-    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form`` or ``json`` is POSTed, without redirects.
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form``, ``json`` or ``content``, a media type and a
+    body, is POSTed, without redirects.
 
     ``ports`` are those that any hop may use, None for all; ``tor`` is the way to onion services. ``tls`` False accepts every certificate.
     Any final status is returned; no request header but ``headers`` tells who asks.
     """
     trail = _Trail(url, seconds, tor)
-    sent, content = {"User-Agent": f"greatseal/{__version__}", **headers}, Content.of(form, json)
+    sent, posted = {"User-Agent": f"greatseal/{__version__}", **headers}, Content.of(form, json, content)
     try:
         async with asyncio.timeout(seconds) as limit:
             target = _target(url, trail)
@@ -125,9 +127,9 @@ async def fetch(
                 addresses = await _checked_addresses(target.raw_host or "", resolver, policy, trail)
                 exchange = await _begun(target, addresses, tls, trail)
                 try:
-                    answer = await exchange.ask(request(target, sent, content))
+                    answer = await exchange.ask(request(target, sent, posted))
                     location = answer.headers.get("Location") if answer.status in REDIRECT_STATUSES else None
-                    if location is None or content is not None:
+                    if location is None or posted is not None:
                         body = await _read(answer, max_body, trail)
                         return Fetched(
                             url=str(target),

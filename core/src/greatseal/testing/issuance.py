@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from greatseal.api.acme import AccountView, BadCsr, Identifier, InvalidProfile, RejectedIdentifier, UnsupportedIdentifier
 from greatseal.api.audit import AuditEvent
+from greatseal.api.inventory import CertificateQuery
 from greatseal.api.issuance import (
     Certificate,
-    CertificateQuery,
     CertificateRequest,
     Draft,
     IssuanceObserver,
@@ -193,6 +193,16 @@ class FakeIssuance:
             return None
         found = (self._kept.get(tx, id) for id in self._kept.ids(tx))
         return next((one for one in found if one is not None and one.serial == serial and one.der is not None), None)
+
+    def identical(self, tx: Tx, ca_id: str, der: bytes) -> Certificate | None:
+        """As the contract says."""
+        x509.load_der_x509_certificate(der)
+        found = (self._kept.get(tx, id) for id in self._kept.ids(tx))
+        return next((one for one in found if one is not None and (one.ca_id, one.der) == (ca_id, der)), None)
+
+    def own_keys(self) -> Mapping[bytes, str]:
+        """As the contract says."""
+        return {self._key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo): "the key of the CA of a test"}
 
     def revoke(self, tx: Tx, id: str, reason: int | None, *, by: str) -> Certificate:
         """As the contract says."""

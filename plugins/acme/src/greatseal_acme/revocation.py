@@ -73,18 +73,10 @@ class RevokeCert(msgspec.Struct, frozen=True):
     reason: int | None = None
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """A certificate as it was sent, and by what its record is found."""
-
-    der: bytes
-    key_identifier: bytes
-    serial: bytes
-
-
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     """What the transaction needs. ``account_id`` is None for a request that a key signed, which ``spki_sha256`` names."""
 
-    named: Named
+    der: bytes
     ca_id: str
     reason: int | None
     account_id: str | None
@@ -107,7 +99,7 @@ class Revocations:
             known = ", ".join(f"{number} ({word})" for number, word in REASONS.items())
             raise BadRevocationReason(f"the reason {asked.reason} is none of {known}")
         wanted = Revocation(
-            named=_named(asked.certificate),
+            der=_der_of(asked.certificate),
             ca_id=ca_id,
             reason=asked.reason,
             account_id=caller.view.id if isinstance(caller, AccountCaller) else None,
@@ -118,8 +110,8 @@ class Revocations:
         await self._issuance.publish([revoked])
 
     def _revoke(self, tx: Tx, wanted: Revocation) -> Certificate:
-        found = self._issuance.named(tx, wanted.named.key_identifier, wanted.named.serial)
-        if found is None or found.ca_id != wanted.ca_id or found.der != wanted.named.der:
+        found = self._issuance.identical(tx, wanted.ca_id, wanted.der)
+        if found is None:
             raise Refuse(unknown())
         by, reason = self._proven(tx, found, wanted)
         if found.status == "revoked" and (reason != KEY_COMPROMISE or found.reason == KEY_COMPROMISE):
@@ -159,19 +151,17 @@ def _holds(tx: Tx, account_id: str, ca_id: str, identifier: Identifier | None) -
     return tx.one(HOLDS, account=account_id, ca_id=ca_id, now=tx.now, **wanted) is not None
 
 
-def _named(text: str) -> Named:
+def _der_of(text: str) -> bytes:
+    """The certificate that was sent. Raises BadRequest for what is none that can be read."""
     try:
         der = b64url_decode(text)
     except ValueError as error:
         raise BadRequest(f"certificate: expected its DER in base64url, found what is {error}") from None
     try:
         certificate = x509.load_der_x509_certificate(der)
-        key_identifier = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
-        serial = certificate.serial_number.to_bytes((certificate.serial_number.bit_length() + 7) // 8)
+        readable = certificate.serial_number >= 0 and certificate.extensions is not None
     except _UNREADABLE:
-        raise BadRequest("certificate: what was sent is no certificate in DER") from None
-    except x509.ExtensionNotFound:
-        raise unknown() from None
-    if key_identifier is None:
-        raise unknown()
-    return Named(der=der, key_identifier=key_identifier, serial=serial)
+        readable = False
+    if not readable:
+        raise BadRequest("certificate: what was sent is no certificate in DER")
+    return der

@@ -13,6 +13,7 @@ from greatseal.jose.acceptance import spki_sha256
 from greatseal_ca.algorithms import signature_algorithm
 from greatseal_ca.authority import Authority, Made, find_root, made_days, open_sealed, write_public
 from greatseal_ca.build import authority_key_identifier, extension, subject_of
+from greatseal_ca.chains import spki_of
 from greatseal_ca.constraints import Constraints
 from greatseal_ca.files import Brought, Files, Stored
 from greatseal_ca.inventory import Inventory, as_pem, keep_chain
@@ -50,6 +51,7 @@ class Authorities:
 
     def __init__(self, settings: Mapping[str, CaSettings], profiles: Profiles, default_id: str) -> None:
         self._settings = {ca_id: ca for ca_id, ca in settings.items() if profiles.signed(ca_id)}
+        self._every_id = tuple(settings)
         self._profiles = profiles
         self.ids = tuple(self._settings)
         self.issuing: dict[str, Issuing] = {}
@@ -94,6 +96,17 @@ class Authorities:
         for one in self.generations[ca_id]:
             newest.setdefault(one.signer.info.kid, one)
         return list(newest.values())
+
+    def all_keys(self, host: Host) -> dict[bytes, str]:
+        """Every key that signed or signs certificates of CAs or under them, as certificates encode it, and what it is of in words."""
+        found: dict[bytes, str] = {}
+        for ca_id in self._every_id:
+            for role in ("root", "issuing"):
+                found |= {one.info.spki: f"the {role} key of CA {ca_id!r}" for one in host.keys.ring(f"ca:{ca_id}:{role}").all()}
+        for ca_id, issuing in ((ca_id, one) for ca_id, opened in self.generations.items() for one in opened):
+            for der in issuing.chain:
+                found.setdefault(spki_of(x509.load_der_x509_certificate(der)), f"a key in the chain of CA {ca_id!r}")
+        return found
 
     def look(self, host: Host) -> tuple[list[str], dict[str, int]]:
         """What :meth:`open` would refuse of the settings and the files that they name, and how many days each CA lives as a whole."""

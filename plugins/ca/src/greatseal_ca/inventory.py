@@ -1,5 +1,6 @@
 """The inventory: every certificate from before it is signed (security invariants I1, I2, I9)."""
 
+import base64
 import hashlib
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,8 @@ from sqlalchemy import case, func, select, update
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
-from greatseal.api.issuance import Certificate, CertificateQuery, Draft, Issued, Prepared, SerialTaken
+from greatseal.api.inventory import CertificateQuery
+from greatseal.api.issuance import Certificate, Draft, Issued, Prepared, SerialTaken
 from greatseal.api.keys import BlockedKeys
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx, scan
@@ -184,6 +186,13 @@ class Inventory:
         found = next((row for row in rows if row.der is not None and _authority_of(bytes(row.der)) == key_identifier), None)
         return None if found is None else self._read(tx, found)
 
+    def find_identical(self, tx: Tx, ca_id: str, der: bytes) -> Certificate | None:
+        """The record of that very certificate. Raises ValueError for what is no certificate."""
+        number = x509.load_der_x509_certificate(der).serial_number
+        rows = tx.all(_OF_SERIAL, serial=number.to_bytes((number.bit_length() + 7) // 8).hex())
+        found = next((row for row in rows if row.ca_id == ca_id and row.der is not None and bytes(row.der) == der), None)
+        return None if found is None else self._read(tx, found)
+
     @scan
     def totals(self, tx: Tx) -> dict[str, int]:
         """How many there are, how many are good now, how many were revoked."""
@@ -232,6 +241,13 @@ def chain_id(certificates: Sequence[bytes]) -> str:
     return hashlib.sha256(b"".join(certificates)).hexdigest()
 
 
+def labelled(label: str, der: bytes) -> str:
+    """What is no ordinary certificate in PEM, under a label of its own (RFC 7468)."""
+    text = base64.b64encode(der).decode()
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n"
+
+
 def as_pem(certificates: Sequence[bytes]) -> str:
     """Certificates in PEM, one after the other."""
     return "".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM).decode() for der in certificates)
@@ -275,6 +291,7 @@ def _certificate(row: Row, certificates: tuple[bytes, ...]) -> Certificate:
         revoked_at=row.revoked_at,
         reason=row.reason,
         crl_shard=row.crl_shard,
+        issue_as=row.issue_as,
     )
 
 

@@ -7,9 +7,9 @@ import msgspec
 from cryptography import x509
 
 from greatseal.api.acme import Identifier
+from greatseal.api.inventory import CertificateQuery
 from greatseal.api.issuance import (
     Certificate,
-    CertificateQuery,
     CertificateRequest,
     Draft,
     IdentifierType,
@@ -164,6 +164,12 @@ class CertificateAuthority:
 
     def named(self, tx: Tx, key_identifier: bytes, serial: bytes) -> Certificate | None:
         return self._inventory.find_named(tx, key_identifier, serial)
+
+    def identical(self, tx: Tx, ca_id: str, der: bytes) -> Certificate | None:
+        return self._inventory.find_identical(tx, ca_id, der)
+
+    def own_keys(self) -> Mapping[bytes, str]:
+        return self._authorities.all_keys(self._host)
 
     def subscriber_of(self, tx: Tx, id: str) -> str | None:
         """The CA of the certificate of that id; "" for one of a CA itself, which its root signed, and which is no subscriber's."""

@@ -12,7 +12,7 @@ import msgspec
 from cryptography import x509
 from sqlalchemy import ColumnElement, Select, Subquery, func, select, tuple_
 
-from greatseal.api.issuance import CertificateQuery
+from greatseal.api.inventory import CertificateQuery
 from greatseal.api.lists import moment_key
 from greatseal.api.moments import SECOND
 from greatseal.api.store import Row, Tx

@@ -8,19 +8,19 @@ from cryptography.hazmat.primitives import hashes
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import OPERATIONS, OPERATOR_ROLES, AuthScheme, Call, Operator, OperatorCaller, Reply, Route, operator_route
-from greatseal.api.issuance import Certificate
+from greatseal.api.issuance import Certificate, Issuer
 from greatseal.api.lists import filter_of, page_of
 from greatseal.api.moments import seconds
 from greatseal.api.problems import BadRequest, Forbidden, NotFound
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Host
 from greatseal_ca.authorities import Authorities, Issuing
-from greatseal_ca.inventory import as_pem
+from greatseal_ca.inventory import as_pem, labelled
 from greatseal_ca.issue import CertificateAuthority
 from greatseal_ca.lists import Lists
 from greatseal_ca.profiles import Profiles
 from greatseal_ca.revocation import Reason
-from greatseal_ca.search import Batch, ending_of, paged, query_of, reason_of, revoke_all, shown
+from greatseal_ca.search import Batch, details, ending_of, paged, query_of, reason_of, revoke_all, shown
 
 REVOKERS = (*OPERATIONS, "ca_ra")
 
@@ -71,7 +71,9 @@ class OperatorsOfCa:
         return await paged(self._host, call, await self._issuance.ending(query))
 
     async def show(self, call: Call) -> Reply:
-        return Reply.json(shown(await self._seen(call), names=True))
+        certificate = await self._seen(call)
+        kept = await details(self._host, [certificate], whole=True)
+        return Reply.json({**shown(certificate, names=True), **kept.get(certificate.id, {})})
 
     async def download(self, call: Call) -> Reply:
         form = filter_of(call, "format") or "pem"
@@ -82,6 +84,9 @@ class OperatorsOfCa:
             raise NotFound("the certificate is not signed")
         if form == "der":
             return Reply(body=certificate.der, content_type="application/pkix-cert")
+        issuer = self._host.components(Issuer).get(certificate.issue_as)
+        if issuer is not None and issuer.pem_label != Issuer.pem_label:
+            return Reply(body=labelled(issuer.pem_label, certificate.der).encode(), content_type="application/x-pem-file")
         return Reply(body=as_pem([certificate.der, *certificate.chain]).encode(), content_type="application/pem-certificate-chain")
 
     async def revoke(self, call: Call) -> Reply:

@@ -7,7 +7,8 @@ import msgspec
 from cryptography import x509
 
 from greatseal.api.http import Call, Reply
-from greatseal.api.issuance import Certificate, CertificateQuery
+from greatseal.api.inventory import CertificateDetails, CertificateQuery
+from greatseal.api.issuance import Certificate
 from greatseal.api.lists import LARGEST, Page, filter_of, next_link, number_of, page_of
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.problems import BadRequest, Problem
@@ -85,8 +86,19 @@ def ending_of(call: Call, now: int, *, ca_id: str | None = None) -> Ending:
 async def paged(host: Host, call: Call, found: tuple[Sequence[Certificate], str | None]) -> Reply:
     """A page of certificates with their names, which are taken apart in a thread, and the link to the next one."""
     certificates, following = found
-    reply = Reply.json(await host.blocking.run("ca-names", lambda: [shown(one, names=True) for one in certificates]))
+    listed = await host.blocking.run("ca-names", lambda: [shown(one, names=True) for one in certificates])
+    kept = await details(host, certificates, whole=False)
+    reply = Reply.json([{**one, **kept.get(one["id"], {})} for one in listed])
     return reply if following is None else reply.with_headers(next_link(call, host.base_url, after=following))
+
+
+async def details(host: Host, certificates: Sequence[Certificate], *, whole: bool) -> dict[str, dict[str, object]]:
+    """What other plugins keep about certificates, by their ids."""
+    found: dict[str, dict[str, object]] = {}
+    for known in host.components(CertificateDetails).values():
+        for id, members in (await known.members(certificates, whole=whole)).items():
+            found.setdefault(id, {}).update(members)
+    return found
 
 
 def octets_of(call: Call, name: str) -> bytes | None:
