@@ -14,7 +14,7 @@ from sqlalchemy import select
 from greatseal.api.acme import Unauthorized
 from greatseal.clock import FakeClock
 from greatseal.db.core_tables import audit
-from greatseal_acme.revocation import Revocation, _named
+from greatseal_acme.revocation import Revocation
 from greatseal_ca.tables import certificate as inventory
 
 RECORDS = select(inventory.c.status, inventory.c.reason, inventory.c.der)
@@ -214,8 +214,8 @@ async def test_s109_an_account_that_ended_meanwhile_revokes_nothing(site):
     await client.post(client.kid, {"status": "deactivated"})
     host = site.service.host("acme")
     revocations = site.service.kernel.hooks.instances["acme"].acme(host).revocations
-    named, id = _named(b64url(der_of(certificate))), client.kid.rpartition("/")[2]
-    wanted = Revocation(named=named, ca_id="default", reason=None, account_id=id, spki_sha256="")
+    id = client.kid.rpartition("/")[2]
+    wanted = Revocation(der=der_of(certificate), ca_id="default", reason=None, account_id=id, spki_sha256="")
 
     with pytest.raises(Unauthorized):
         await host.db.write(revocations._revoke, wanted)

@@ -69,3 +69,14 @@ async def test_json_is_posted_with_the_headers_that_prove_it_and_no_redirect_is_
     assert b"\r\nAuthorization: Bearer t\r\n" in request
     assert b"\r\nContent-Type: application/json\r\n" in request
     assert request.endswith(b'\r\n\r\n{"auth_req_id":"a"}')
+
+
+async def test_bytes_are_posted_as_they_are_under_their_media_type(taker: Taker) -> None:
+    url = f"http://localhost:{taker.port}/"
+
+    answer = await fetch(url, resolver=SystemResolver(), policy=ANY, content=("application/octet-stream", b"\x30\x00\r\n"))
+
+    assert (answer.status, answer.redirects) == (307, 0)
+    (request,) = taker.requests
+    assert b"\r\nContent-Type: application/octet-stream\r\nContent-Length: 4\r\n" in request
+    assert request.endswith(b"\r\n\r\n\x30\x00\r\n")

@@ -7,11 +7,13 @@ import pytest
 from cryptography import x509
 from sqlalchemy import select
 
+from greatseal import der
 from greatseal.api.inventory import CertificateQuery
 from greatseal.api.problems import BadRequest, Conflict, NotFound
 from greatseal.testing.distributions import install
 from greatseal.testing.store import audit
 from greatseal_ca import tables
+from greatseal_ca.chains import spki_of
 
 INJECTOR = """
 from cryptography import x509
@@ -150,6 +152,35 @@ async def test_a_certificate_is_found_by_the_key_of_its_issuer(open_desk):
     assert await named(own, certificate.serial) is None
     assert await named(authority, unsigned.serial) is None
     assert await named(authority, b"\x01") is None
+
+
+async def test_the_very_certificate_is_found_of_its_ca_alone(open_desk):
+    desk = await open_desk()
+    certificate = await desk.certify("a.example.com")
+    *body, signature = der.children(certificate.der)
+    other = der.sequence(*body, signature[:-1] + bytes([signature[-1] ^ 1]))
+
+    async def identical(ca_id, of):
+        return await desk.db.read(desk.issuance.identical, ca_id, of)
+
+    assert await identical("default", certificate.der) == certificate
+    assert await identical("two", certificate.der) is None
+    assert await identical("default", other) is None
+    with pytest.raises(ValueError, match="error parsing"):
+        await identical("default", b"\x30\x00")
+
+
+async def test_the_keys_of_cas_are_known_by_what_they_are_of(open_desk, tmp_path, brought):
+    files = {"key_file": str(brought.key_file), "cert_file": str(brought.cert_file)}
+    desk = await open_desk(ca=[{"id": "one", "is_default": True}, {"id": "two", **files}])
+
+    keys = desk.issuance.own_keys()
+
+    one = desk.authority("one")
+    assert keys[one.signer.info.spki] == "the issuing key of CA 'one'"
+    assert keys[spki_of(one.root)] == "the root key of CA 'one'"
+    assert keys[spki_of(brought.issuing)] == keys[spki_of(brought.root)] == "a key in the chain of CA 'two'"
+    assert len(keys) == 4
 
 
 async def test_inventory_and_authorities_are_alike_on_both_databases(open_desk, database_url):
