@@ -173,13 +173,13 @@ class TestBundle(ParserContract):
 def test_ca_066_a_certificate_is_read_as_it_is_made(certificate: bytes):
     found = read(certificate)
 
-    assert (found.log_number, found.index) == (1, OWN["index"])
+    assert (found.place.log_number, found.place.index) == (1, OWN["index"])
     assert hex(serial_of(1, OWN["index"])) == hex(int(OWN["serial_hex"], 16))
-    assert found.issuer == PLANTS_05.issuer(CA)
+    assert found.place.issuer == PLANTS_05.issuer(CA)
     assert [found.proof.start, found.proof.end] == OWN["subtree"]
     leaf = SHA256.leaf(entry_of_tbs(PLANTS_05, CA, SHA256, found.tbs))
-    assert evaluate(SHA256, *OWN["subtree"], found.index, leaf=leaf, proof=found.proof.path).hex() == OWN["subtree_hash"]
-    assert certificate_of(PLANTS_05, CA, found.tbs, serial_of(1, found.index), found.proof) == certificate
+    assert evaluate(SHA256, *OWN["subtree"], found.place.index, leaf=leaf, proof=found.proof.path).hex() == OWN["subtree_hash"]
+    assert certificate_of(PLANTS_05, CA, found.tbs, serial_of(1, found.place.index), found.proof) == certificate
 
 
 def test_a_standalone_certificate_is_the_one_of_an_independent_program():
@@ -205,10 +205,10 @@ def test_a_landmark_relative_certificate_is_the_standalone_one_without_signature
 def test_the_draft_s_own_certificates_are_read():
     landmark, standalone, bad = map(read, (DEMO_LANDMARK, DEMO_STANDALONE, DEMO_BAD))
 
-    assert (landmark.index, landmark.proof.start, landmark.proof.end, landmark.proof.signatures) == (10, 0, 32, ())
-    assert (standalone.index, standalone.proof.start, standalone.proof.end) == (10, 8, 11)
+    assert (landmark.place.index, landmark.proof.start, landmark.proof.end, landmark.proof.signatures) == (10, 0, 32, ())
+    assert (standalone.place.index, standalone.proof.start, standalone.proof.end) == (10, 8, 11)
     assert [one.cosigner.ascii for one in standalone.proof.signatures] == list(DEMO["cosigners"])
-    assert bad.index == 2035
+    assert bad.place.index == 2035
     for one, raw in ((landmark, DEMO_LANDMARK), (standalone, DEMO_STANDALONE)):
         assert certificate_of(PLANTS_05, CA, one.tbs, serial_of(1, 10), one.proof) == raw
 
@@ -240,7 +240,7 @@ TBS = der.children(PARTS[0])
         (der.sequence(*PARTS[:2]), "three parts"),
         (STANDALONE + b"\0", "follow"),
         (der.signed(PARTS[0], der.sequence(der.object_identifier("1.2.3")), PARTS[2]), "not signed by an MTCProof"),
-        (der.sequence(der.sequence(*TBS[:2], der.sequence(), *TBS[3:]), *PARTS[1:]), "not signed by an MTCProof"),
+        (der.sequence(der.sequence(*TBS[:2], der.sequence(), *TBS[3:]), *PARTS[1:]), "not one of plants-05"),
         (der.sequence(*PARTS[:2], der.element(3, b"\1" + der.content(PARTS[2])[1:-1] + b"\0")), "unused bits"),
         (der.sequence(*PARTS[:2], der.element(4, der.content(PARTS[2]))), "not DER"),
         (der.sequence(*PARTS[:2], der.bit_string(der.content(PARTS[2])[1:] + b"\0")), "follow the proof"),
@@ -264,8 +264,8 @@ class TestCertificate(ParserContract):
     def read(self, *parts: bytes) -> None:
         certificate = der.signed(parts[0], PLANTS_05.algorithm, parts[1])
         found = read(certificate)
-        again = certificate_of(PLANTS_05, CA, found.tbs, serial_of(found.log_number, found.index), found.proof)
-        assert again == certificate or found.issuer != PLANTS_05.issuer(CA)
+        again = certificate_of(PLANTS_05, CA, found.tbs, serial_of(found.place.log_number, found.place.index), found.proof)
+        assert again == certificate or found.place.issuer != PLANTS_05.issuer(CA)
 
 
 # ---- Proofs

@@ -13,8 +13,8 @@ from greatseal_mtc.merkle import MAX_SIZE
 from greatseal_mtc.tiles import MAX_ENTRY, frame
 
 __all__ = [
-    "NO_EXTENSIONS", "NULL_ENTRY", "Certificate", "Proof", "Signature", "bundle_of", "certificate_of", "cosigned_message", "entry_of_tbs",
-    "parse_bundle", "parse_certificate", "parse_proof", "place_of", "serial_of",
+    "NO_EXTENSIONS", "NULL_ENTRY", "Certificate", "Place", "Proof", "Signature", "bundle_of", "certificate_of", "cosigned_message",
+    "entry_of_tbs", "parse_bundle", "parse_certificate", "parse_proof", "parse_tbs", "place_of", "prefixed", "serial_of", "take",
 ]  # fmt: skip
 
 NO_EXTENSIONS = b"\x00\x00"
@@ -25,7 +25,7 @@ TBS_CERT_ENTRY = b"\x00\x01"
 MAX_LOG_NUMBER = 0xFFFF
 MAX_ORIGIN = 0xFF
 _INDEX_BITS = 48
-_VERSION, _INTEGER, _SEQUENCE, _BIT_STRING = 0xA0, 0x02, 0x30, 0x03
+_INTEGER, _SEQUENCE = 0x02, 0x30
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -49,19 +49,26 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         """The content of signatureValue. The signatures are put into their order. Raises ValueError for more than there is room for."""
         signatures = sorted(self.signatures, key=_order)
         _refuse_twins(signatures)
-        encoded = b"".join(_prefixed(1, one.cosigner.binary) + _prefixed(2, one.signature) for one in signatures)
+        encoded = b"".join(prefixed(1, one.cosigner.binary) + prefixed(2, one.signature) for one in signatures)
         subtree = self.start.to_bytes(6) + self.end.to_bytes(6)
-        return b"".join((self.extensions, subtree, _prefixed(2, b"".join(self.path)), _prefixed(dialect.length_of_signatures, encoded)))
+        return b"".join((self.extensions, subtree, prefixed(2, b"".join(self.path)), prefixed(dialect.length_of_signatures, encoded)))
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a TBSCertificate says of its entry: the DER name of its CA, and the serial number, which is the log number and the index."""
+
+    issuer: bytes
+    serial: int
+    log_number: int
+    index: int
 
 
 class Certificate(msgspec.Struct, frozen=True):
     """A certificate whose signature is an MTCProof."""
 
     tbs: bytes
+    place: Place
     proof: Proof
-    issuer: bytes
-    log_number: int
-    index: int
 
 
 def serial_of(log_number: int, index: int) -> int:
@@ -103,38 +110,45 @@ def certificate_of(dialect: Dialect, ca: TrustAnchorId, tbs: bytes, serial: int,
     return der.signed(der.sequence(*fields), dialect.algorithm, proof.encode(dialect))
 
 
+def parse_tbs(dialect: Dialect, tbs: bytes) -> Place:
+    """The place of the entry of a DER TBSCertificate as it stands in a certificate of a log. Raises ValueError."""
+    _, serial, issuer, validity, _, _, _ = _fields(tbs)
+    inner = _end(tbs, serial, len(tbs), _INTEGER)
+    if tbs[inner:issuer] != dialect.algorithm:
+        raise ValueError(f"the certificate is not one of {dialect.name}")
+    number = int.from_bytes(der.content(tbs[serial:inner]))
+    if tbs[serial:inner] != der.integer(number):
+        raise ValueError("the serial number is negative, or not DER")
+    return Place(tbs[issuer:validity], number, *place_of(number))
+
+
 def parse_certificate(dialect: Dialect, hash: Hash, certificate: bytes) -> Certificate:
     """A DER certificate whose signature is an MTCProof. Raises ValueError."""
     tbs, algorithm, value = _three(der.children(certificate))
-    _, serial, issuer, validity, _, _, _ = _fields(tbs)
-    inner = _end(tbs, serial, len(tbs), _INTEGER)
-    if tbs[inner:issuer] != dialect.algorithm or algorithm != dialect.algorithm:
-        raise ValueError(f"the certificate is not signed by an MTCProof of {dialect.name}")
-    number = der.content(tbs[serial:inner])
-    if tbs[serial:inner] != der.integer(int.from_bytes(number)):
-        raise ValueError("the serial number is negative, or not DER")
+    place = parse_tbs(dialect, tbs)
     signature = der.content(value)
-    if value[0] != _BIT_STRING or signature[:1] != b"\x00" or der.signed(tbs, algorithm, signature[1:]) != certificate:
+    if algorithm != dialect.algorithm:
+        raise ValueError(f"the certificate is not signed by an MTCProof of {dialect.name}")
+    if signature[:1] != b"\x00" or der.signed(tbs, algorithm, signature[1:]) != certificate:
         raise ValueError("the certificate is not DER, or its signature has unused bits")
-    log_number, index = place_of(int.from_bytes(number))
-    return Certificate(tbs, parse_proof(dialect, hash, signature[1:]), tbs[issuer:validity], log_number, index)
+    return Certificate(tbs, place, parse_proof(dialect, hash, signature[1:]))
 
 
 def parse_proof(dialect: Dialect, hash: Hash, data: bytes) -> Proof:
     """An MTCProof, with nothing after it. Raises ValueError."""
-    extensions, at = _opaque(data, 0, 2)
+    extensions, at = take(data, 0, 2)
     _check_extensions(extensions)
     start, end = int.from_bytes(data[at : at + 6]), int.from_bytes(data[at + 6 : at + 12])
-    path, at = _opaque(data, at + 12, 2)
-    encoded, at = _opaque(data, at, dialect.length_of_signatures)
+    path, at = take(data, at + 12, 2)
+    encoded, at = take(data, at, dialect.length_of_signatures)
     if at != len(data):
         raise ValueError("bytes follow the proof")
     if len(path) % hash.size:
         raise ValueError(f"the inclusion proof is not of hashes of {hash.size} bytes")
     signatures, at = [], 0
     while at < len(encoded):
-        cosigner, at = _opaque(encoded, at, 1)
-        signature, at = _opaque(encoded, at, 2)
+        cosigner, at = take(encoded, at, 1)
+        signature, at = take(encoded, at, 2)
         signatures.append(Signature(TrustAnchorId.from_binary(cosigner), signature))
     if any(_order(one) > _order(other) for one, other in pairwise(signatures)):
         raise ValueError("the signatures of the proof are not in their order")
@@ -148,7 +162,7 @@ def cosigned_message(cosigner: str, origin: str, start: int, end: int, root: byt
 
     ``cosigner`` and ``origin`` are the names of :attr:`greatseal_mtc.anchors.TrustAnchorId.name`, or of a checkpoint.
     """
-    names = _prefixed(1, cosigner.encode()) + time.to_bytes(8) + _prefixed(1, origin.encode())
+    names = prefixed(1, cosigner.encode()) + time.to_bytes(8) + prefixed(1, origin.encode())
     return b"".join((b"subtree/v1\n\x00", names, start.to_bytes(8), end.to_bytes(8), root))
 
 
@@ -161,7 +175,7 @@ def parse_bundle(data: bytes, count: int) -> list[bytes]:
     """The ``count`` entries of a bundle, with nothing after them. Raises ValueError."""
     entries, at = [], 0
     for _ in range(count):
-        entry, at = _opaque(data, at, 2)
+        entry, at = take(data, at, 2)
         entries.append(entry)
     if at != len(data):
         raise ValueError(f"bytes follow the {count} entries of the bundle")
@@ -206,8 +220,8 @@ def _end(data: bytes, at: int, stop: int, tag: int | None = None) -> int:
     return end
 
 
-def _opaque(data: bytes, at: int, prefix: int) -> tuple[bytes, int]:
-    """What stands after a length of ``prefix`` bytes, and where it ends."""
+def take(data: bytes, at: int, prefix: int) -> tuple[bytes, int]:
+    """What stands after a length of ``prefix`` bytes, and where it ends. Raises ValueError where it is cut short."""
     start = at + prefix
     end = start + int.from_bytes(data[at:start])
     if start > len(data) or end > len(data):
@@ -215,7 +229,8 @@ def _opaque(data: bytes, at: int, prefix: int) -> tuple[bytes, int]:
     return data[start:end], end
 
 
-def _prefixed(prefix: int, content: bytes) -> bytes:
+def prefixed(prefix: int, content: bytes) -> bytes:
+    """Bytes after their length, which has ``prefix`` bytes. Raises ValueError where they are more than it can say."""
     if len(content) >> 8 * prefix:
         raise ValueError(f"{len(content)} bytes, where {(1 << 8 * prefix) - 1} fit")
     return len(content).to_bytes(prefix) + content
@@ -239,7 +254,7 @@ def _check_extensions(extensions: bytes) -> None:
         if kind <= last:
             raise ValueError("the extensions of the entry are not in their order")
         last = kind
-        _, at = _opaque(extensions, at + 2, 2)
+        _, at = take(extensions, at + 2, 2)
 
 
 def _three(children: list[bytes]) -> list[bytes]:
