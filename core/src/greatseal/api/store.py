@@ -1,13 +1,14 @@
 """Transactions as plain functions, and how they refuse."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from greatseal.api.audit import AuditEvent
-from greatseal.api.problems import Problem
+from greatseal.api.problems import Problem, Unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Executable
@@ -124,6 +125,19 @@ class Database(Protocol):
         On SQLite it runs in line, which is right for rows found by a key; mark what visits many rows with :func:`scan`.
         Raises the problem of a :class:`Refuse`, and :class:`~greatseal.api.problems.Unavailable` when the store cannot be read.
         """
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Be the only one, of all processes that use this store, inside of a hold of that ``name``, for work that is more than a
+        transaction, such as writing a log. It ends with its process at the latest.
+
+        On PostgreSQL it is lost, without a word, with the connection that has it: what two holders would spoil needs a guard in its rows
+        besides, such as a number that each holder raises. ``name`` has 1 to 100 of a to z, 0 to 9, '.', '_' and '-'; begin it with the
+        feature. Raises :class:`Held` at once when another one has it, Unavailable when it cannot be asked for.
+        """
+
+
+class Held(Unavailable):
+    """Another one is inside of that hold; the detail names it where that is known."""
 
 
 def operation(name: str, owner: Callable[[Argument], str]) -> Callable[[Callable[[Tx, Argument], T]], Callable[[Tx, Argument], T]]:

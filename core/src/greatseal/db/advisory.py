@@ -2,15 +2,18 @@
 
 import asyncio
 import secrets
+from contextlib import suppress
 
 import psycopg
 import structlog
 
+from greatseal.api.problems import Unavailable
 from greatseal.db.config import StoreProblem
 from greatseal.db.database import DatabaseImpl
+from greatseal.db.holds import checked, held, this_process
 from greatseal.db.pipeline import Connection
 from greatseal.db.postgres import connect_first, store_problem
-from greatseal.db.sole import InUse, in_use, this_process
+from greatseal.db.sole import InUse, in_use
 
 CLASS = 0x67736561
 """The first half of the lock's key, "gsea". The second is the schema: a database may hold several stores."""
@@ -33,6 +36,53 @@ AND held.objid = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
 AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
+# A key of 64 bits, apart from those of two halves. The schema belongs to it: a database may hold several stores.
+NAMED_KEY = "hashtextextended(current_schema() || ' ' || %s, 0)"
+TAKE_NAMED = f"SELECT pg_try_advisory_lock({NAMED_KEY})"
+NAMED_HOLDER = f"""
+SELECT session.application_name FROM pg_locks AS held JOIN pg_stat_activity AS session ON session.pid = held.pid
+WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 1
+AND (held.classid::bigint << 32 | held.objid::bigint) = {NAMED_KEY}
+AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""  # noqa: S608 - of constants alone
+
+
+def named_hold(url: str, name: str) -> Connection:
+    """A connection that has the lock of that name until it is closed. Raises Held, and Unavailable when the server cannot be asked."""
+    checked(name)
+    try:
+        connection = _session(url)
+    except StoreProblem as problem:
+        raise Unavailable("the database cannot be used now", cause=str(problem)) from problem
+    try:
+        if connection.execute(TAKE_NAMED, [name]).fetchone() == (True,):
+            return connection
+        (holder,) = connection.execute(NAMED_HOLDER, [name]).fetchone() or ("",)
+    except psycopg.Error as error:
+        connection.close()
+        raise Unavailable("the database cannot be used now", cause=str(error)) from error
+    connection.close()
+    raise held(name, holder if holder.startswith("process ") else "")
+
+
+def give_back(connection: Connection) -> None:
+    """End a named hold: when this returns the next one can have it, while the server takes its time over the end of a session."""
+    with suppress(psycopg.Error):
+        connection.execute("SELECT pg_advisory_unlock_all()")
+    connection.close()
+
+
+def _session(url: str) -> Connection:
+    """A connection that says which process has it, and stays open."""
+    connection = connect_first(url)
+    try:
+        connection.execute("SELECT set_config('application_name', %s, false)", [this_process()[:NAME_BYTES]])
+        connection.execute(SETTINGS)
+    except psycopg.Error as error:
+        connection.close()
+        raise store_problem(error) from error
+    return connection
+
 
 class AdvisoryHold:
     """A :class:`greatseal.db.sole.Hold` with a connection of its own.
@@ -43,7 +93,7 @@ class AdvisoryHold:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._connection = self._connect()
+        self._connection = _session(self._url)
         info = self._connection.info
         self.place = f"{info.dbname} of PostgreSQL at {info.host or 'its socket'}"
         self._token = secrets.token_hex(16)
@@ -52,7 +102,7 @@ class AdvisoryHold:
         """See :class:`greatseal.db.sole.Hold`."""
         try:
             if self._connection.closed:
-                self._connection = self._connect()
+                self._connection = _session(self._url)
             return self._connection.execute(TAKE, [CLASS]).fetchone() == (True,)
         except psycopg.Error as error:
             self._connection.close()
@@ -88,16 +138,6 @@ class AdvisoryHold:
     def close(self) -> None:
         """See :class:`greatseal.db.sole.Hold`."""
         self._connection.close()
-
-    def _connect(self) -> Connection:
-        connection = connect_first(self._url)
-        try:
-            connection.execute("SELECT set_config('application_name', %s, false)", [this_process()[:NAME_BYTES]])
-            connection.execute(SETTINGS)
-        except psycopg.Error as error:
-            connection.close()
-            raise store_problem(error) from error
-        return connection
 
     def _session(self) -> tuple[int, str]:
         """The server's number of the session that has the lock, and which process that is; 0 and nothing when it cannot be told."""

@@ -67,6 +67,10 @@ class DatabaseImpl:
                 raise RuntimeError("a read writes no audit events; refuse in a write") from refusal
             raise refusal.problem from refusal
 
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        """See :meth:`greatseal.api.store.Database.hold`."""
+        raise NotImplementedError
+
     async def healthy(self) -> CheckResult:
         """Whether a read and a write that reaches the disk go through, for /readyz."""
         try:
@@ -124,6 +128,9 @@ class Rehearsing(DatabaseImpl):
     async def _read(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return await self._database.read(fn, *args, **kwargs)
 
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._database.hold(name)
+
 
 class _Rehearsed(Exception):
     """What a write would have returned."""
@@ -169,6 +176,9 @@ class Store:
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._database.read(fn, *args, **kwargs)
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._database.hold(name)
 
     async def healthy(self) -> CheckResult:
         """Whether it answers."""

@@ -123,6 +123,17 @@ class PostgresDatabase(DatabaseImpl):
         async with self._slot():
             return await self._in_thread(self._sessions.read, fn, args, kwargs)
 
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        from greatseal.db.advisory import give_back, named_hold
+
+        self._check_stopping()
+        connection = await asyncio.to_thread(named_hold, self.config.url, name)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(give_back, connection)
+
     async def settled(self) -> None:
         await super().settled()  # behind all that are brief
         if self._working:

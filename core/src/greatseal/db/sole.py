@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import os
-import socket
 import time
 import weakref
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import structlog
 
 from greatseal.db.config import StoreProblem, check_url, dialect_of, sqlite_path
 from greatseal.db.database import DatabaseImpl
+from greatseal.db.holds import this_process
 from greatseal.db.sqlite import prepare_file
 
 __all__ = ["Hold", "InUse", "in_use", "sole", "this_process"]
@@ -72,11 +72,6 @@ def sole(url: str, *, patience: float = PATIENCE) -> Iterator[Hold]:
 def in_use(place: str, holder: str) -> str:
     """What the one says that came second."""
     return f"{holder or 'another process'} uses the database {place}: stop the service first, one process at a time may write to it"
-
-
-def this_process() -> str:
-    """As the next one will read it."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _hold(url: str) -> Hold:

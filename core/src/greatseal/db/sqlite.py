@@ -15,6 +15,7 @@ from greatseal.api.store import SCAN
 from greatseal.db.config import DatabaseConfig, StoreProblem, sqlite_path
 from greatseal.db.database import DatabaseImpl
 from greatseal.db.delivery import Delivery, OnChanged
+from greatseal.db.holds import FileNamedHold
 from greatseal.db.statements import Statements
 from greatseal.db.transaction import Reading
 from greatseal.db.writer import BUSY, FileLock, Writer, is_outage, unavailable
@@ -112,6 +113,14 @@ class SqliteDatabase(DatabaseImpl):
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        hold = FileNamedHold(self._path, name)
+        try:
+            yield
+        finally:
+            hold.close()
 
     async def close(self) -> None:
         await self._writer.close()
