@@ -82,11 +82,9 @@ class Writer(Reader, LogWriter):
         await asyncio.to_thread(self._discard, list(names))
 
     def _commit(self, before: LogHead | None, after: LogHead, objects: Mapping[str, bytes]) -> None:
-        with transaction(self.file) as store:
+        with self._mine() as store:
             if head_of(store) != before:
                 raise LogMoved("the head is not the one that was known")
-            if store.execute("SELECT max(fence) FROM hold").fetchone() != (self.fence,):
-                raise LogMoved("another writer holds the log")
             for name, content in objects.items():
                 store.execute("INSERT OR IGNORE INTO object VALUES (?, ?)", (name, content))
                 if store.execute(OBJECT, (name,)).fetchone() != (content,):
@@ -95,12 +93,20 @@ class Writer(Reader, LogWriter):
             store.execute("INSERT INTO head VALUES (?, ?, ?)", (after.size, after.root, after.edge))
 
     def _publish(self, name: str, content: bytes) -> None:
-        with transaction(self.file) as store:
+        with self._mine() as store:
             store.execute("INSERT OR REPLACE INTO document VALUES (?, ?)", (name, content))
 
     def _discard(self, names: list[str]) -> None:
-        with transaction(self.file) as store:
+        with self._mine() as store:
             store.executemany("DELETE FROM object WHERE name = ?", [(name,) for name in names])
+
+    @contextmanager
+    def _mine(self) -> Iterator[sqlite3.Connection]:
+        """A transaction of the last holder."""
+        with transaction(self.file) as store:
+            if store.execute("SELECT max(fence) FROM hold").fetchone() != (self.fence,):
+                raise LogMoved("another writer holds the log")
+            yield store
 
 
 def head_of(store: sqlite3.Connection) -> LogHead | None:

@@ -8,7 +8,7 @@ The log itself (tree, tiles, checkpoints) is the mtc plugin's; a backend stores 
 - **Atomic.** A ``commit`` that was cut off is seen by the next holder either whole, objects and head, or not at all.
 - **Once.** An object never changes: writing other bytes under a name that exists is :class:`LogCorrupt`.
 - **One writer.** While a :class:`LogWriter` is held no other process holds one of that log, and a writer that lost its hold without
-  knowing (a network pause) cannot move the head: its fence is too low.
+  knowing (a network pause) changes nothing: each holder raises a number, or replaces a mark, that :class:`LogWriter` looks at.
 """
 
 from abc import ABC, abstractmethod
@@ -46,7 +46,7 @@ class LogReader(ABC):
 
 
 class LogWriter(LogReader):
-    """A log that this process alone may append to. Calls come one at a time."""
+    """A log that this process alone may append to. Calls come one at a time; each raises LogMoved when the hold was lost."""
 
     @abstractmethod
     async def commit(self, before: LogHead | None, after: LogHead, objects: Mapping[str, bytes]) -> None:
@@ -54,7 +54,8 @@ class LogWriter(LogReader):
 
         Indices below ``after.size`` are promised from here on, so nothing that names them may leave the process earlier.
         Raises :class:`LogMoved` when the head is not ``before``, :class:`LogCorrupt` when an object exists with other bytes, Unavailable
-        when it could not be written (nothing is visible then, and the same call may be made again).
+        when it could not be written: nothing is visible then, and the same call, or another one, may be made. Where the storage went away
+        before it answered, :class:`~greatseal.api.problems.Uncertain`: :meth:`head` tells what became of it.
         """
 
     @abstractmethod

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from greatseal.api.log import LogBackend, LogCorrupt, LogHead, LogHeld, LogMoved, LogWriter
@@ -124,6 +125,31 @@ class LogBackendContract(ABC):
             assert await writer.head() == ONE
 
     @pytest.mark.asyncio
+    async def test_the_next_holder_finds_what_the_last_one_left(self, tmp_path: Path) -> None:
+        gone, *kept = OLD
+        async with self.opened(tmp_path) as backend, backend.hold(LOG) as writer:
+            await writer.commit(None, ONE, OLD)
+            await writer.discard([gone])
+            await writer.publish("checkpoint", b"first")
+        async with self.opened(tmp_path) as backend, backend.hold(LOG) as writer:
+            assert await writer.head() == ONE
+            assert [await writer.read(name) for name in (gone, *kept)] == [None, *(OLD[name] for name in kept)]
+            assert await writer.published("checkpoint") == b"first"
+            await writer.commit(ONE, TWO, NEW)
+
+    @pytest.mark.asyncio
+    async def test_a_head_moves_without_growth_and_many_times(self, tmp_path: Path) -> None:
+        heads = [msgspec.structs.replace(ONE, edge=b"edge" * number) for number in range(40)]
+        async with self.opened(tmp_path) as backend, backend.hold(LOG) as writer:
+            before = None
+            for number, after in enumerate(heads):
+                await writer.commit(before, after, {f"some/{number}": os.urandom(20_000)} if number % 3 else {})
+                await writer.discard([f"some/{number - 2}"])
+                before = after
+            assert await backend.reader(LOG).head() == heads[-1]
+            assert [number for number in range(40) if await writer.read(f"some/{number}") is not None] == [38]
+
+    @pytest.mark.asyncio
     async def test_a_second_hold_is_refused_and_another_log_is_free(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as backend, self.opened(tmp_path) as elsewhere:
             async with backend.hold(LOG):
@@ -145,8 +171,14 @@ class LogBackendContract(ABC):
             async with elsewhere.hold(LOG) as writer:
                 with pytest.raises(LogMoved):
                     await lost.commit(ONE, TWO, NEW)
+                with pytest.raises(LogMoved):
+                    await lost.publish("checkpoint", b"of the one that lost it")
+                with pytest.raises(LogMoved):
+                    await lost.discard(OLD)
                 assert await writer.head() == ONE
                 await writer.commit(ONE, TWO, NEW)
+                assert {name: await writer.read(name) for name in {**OLD, **NEW}} == {**OLD, **NEW}
+                assert await writer.published("checkpoint") is None
 
     def test_another_process_is_refused(self, tmp_path: Path) -> None:
         async def hold_both() -> None:

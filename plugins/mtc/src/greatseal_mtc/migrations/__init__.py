@@ -1,0 +1,1 @@
+"""Schema versions of one-time codes."""
