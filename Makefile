@@ -39,7 +39,9 @@ test: kerberos $(UV)
 # What reads bytes from outside, with 10,000 inputs for each test that draws them.
 PARSERS := examples/email-reply-00/tests/test_mail_scripts.py core/tests/jose/test_jwe.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
 	acme_renewal_info acme_revocation ca_admin_certificates ca_csr ca_ocsp caa ciba device_flow dns_01 dns_persist_01 dpop \
-	eab_binding email_reply_00 federation_chains federation_clients federation_policy $(if $(KERBEROS),gssapi_doctor gssapi_keytab) identity_api idp_ctl_keycloak jwt_bearer mtc_anchors mtc_formats mtc_note mtc_structures mtc_tiles mtc_wire onion_csr_01 onions rar registration_rules request_objects tls_alpn_01 token_exchange))
+	eab_binding email_reply_00 federation_chains federation_clients federation_policy $(if $(KERBEROS),gssapi_doctor gssapi_keytab) identity_api idp_ctl_keycloak \
+	jwt_bearer mtc_anchors mtc_formats mtc_note mtc_structures mtc_tiles mtc_wire notices onion_csr_01 onions otp_arithmetic passkey_attestation passkey_parts \
+	rar registration_rules request_objects tls_alpn_01 token_exchange))
 
 test-faults: $(UV)
 	@$(SYNC_ALL)

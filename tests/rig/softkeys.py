@@ -2,8 +2,11 @@
 
 import json
 import secrets
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 from cbor2 import dumps
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, generate_private_key
@@ -11,10 +14,69 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as generate_rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import (
+    BasicConstraints,
+    Certificate,
+    CertificateBuilder,
+    Name,
+    NameAttribute,
+    NameOID,
+    ObjectIdentifier,
+    SubjectKeyIdentifier,
+    UnrecognizedExtension,
+    random_serial_number,
+)
 
 from greatseal.jose.compact import b64url_decode, b64url_encode
 
 UP, UV, BE, BS, AT, ED = 0x01, 0x04, 0x08, 0x10, 0x40, 0x80
+
+
+class Maker:
+    """A maker of devices: its authority, and one model whose devices share a certificate (WebAuthn s8.2.1)."""
+
+    def __init__(self, name: str = "Example Key 1", aaguid: bytes = b"example key mk 1") -> None:
+        self.name = name
+        self.aaguid = aaguid
+        self.root_key, self.key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
+        self.root = self.issue("Example Root", self.root_key, ca=True)
+        self.certificate = self.issue("Example Key", self.key)
+        self.fmt: str = "packed"
+
+    def issue(self, name: str, key: Any, *, ca: bool = False, unit: str = "Authenticator Attestation", aaguid: bytes = b"") -> Certificate:
+        """A certificate by the root."""
+        parts = ((NameOID.COUNTRY_NAME, "AT"), (NameOID.ORGANIZATION_NAME, "Example"), (NameOID.ORGANIZATIONAL_UNIT_NAME, unit))
+        subject = Name([*(NameAttribute(*part) for part in parts), NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.now(UTC)
+        built = CertificateBuilder().subject_name(subject).issuer_name(subject if ca else self.root.subject).public_key(key.public_key())
+        built = (
+            built.serial_number(random_serial_number()).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=9))
+        )
+        built = built.add_extension(BasicConstraints(ca=ca, path_length=None), critical=True)
+        if not ca:
+            of_model = UnrecognizedExtension(ObjectIdentifier("1.3.6.1.4.1.45724.1.1.4"), b"\x04\x10" + (aaguid or self.aaguid))
+            built = built.add_extension(of_model, critical=False)
+        return built.sign(self.root_key, SHA256())
+
+    def statement(self, key: "SoftKey", data: bytes, client_data: bytes) -> dict[str, Any]:
+        """The attestation statement for a new credential."""
+        x5c = [self.certificate.public_bytes(Encoding.DER)]
+        if self.fmt == "packed":
+            return {"alg": -7, "sig": self.key.sign(data + sha256(client_data).digest(), ECDSA(SHA256())), "x5c": x5c}
+        point = b"\x04" + key.cose[-2] + key.cose[-3]
+        signed = b"\0" + data[:32] + sha256(client_data).digest() + key.id + point
+        return {"sig": self.key.sign(signed, ECDSA(SHA256())), "x5c": x5c}
+
+    def metadata(self, *reports: str, **more: Any) -> dict[str, Any]:
+        """What the metadata service says of the model (FIDO Metadata Service s3.1)."""
+        described = {"description": self.name, "attestationRootCertificates": [b64encode(self.root.public_bytes(Encoding.DER)).decode()]}
+        whose: dict[str, Any] = {"aaguid": str(UUID(bytes=self.aaguid))}
+        if self.fmt == "fido-u2f":
+            digest = SubjectKeyIdentifier.from_public_key(self.key.public_key()).digest
+            whose = {"attestationCertificateKeyIdentifiers": [digest.hex()]}
+        entry = {**whose, "metadataStatement": described, "statusReports": [{"status": one} for one in reports]}
+        return {"no": 1, "nextUpdate": "2099-01-01", "entries": [entry], **more}
 
 
 class SoftKey:
@@ -30,6 +92,7 @@ class SoftKey:
         self.rp_id = "localhost"
         self.fmt: str = "none"
         self.statement: Any = {}
+        self.maker: Maker | None = None
         self.more = (0, b"")
         """A flag of the data, and what follows them."""
 
@@ -61,10 +124,16 @@ class SoftKey:
         """What a browser sends to register, for the answer of register/begin; ``client_data`` replaces members of what it says."""
         options = begun["publicKey"]
         self.handle = b64url_decode(options["user"]["id"])
-        attested = bytes(16) + len(self.id).to_bytes(2) + self.id + (dumps(self.cose) if cose is None else cose)
-        attestation = {"fmt": self.fmt, "attStmt": self.statement, "authData": self._data(AT | self.more[0], attested + self.more[1])}
+        made_by = bytes(16) if self.maker is None or self.maker.fmt == "fido-u2f" else self.maker.aaguid
+        attested = made_by + len(self.id).to_bytes(2) + self.id + (dumps(self.cose) if cose is None else cose)
+        data = self._data(AT | self.more[0], attested + self.more[1])
         said = {"type": "webauthn.create", "challenge": options["challenge"], "origin": origin, "crossOrigin": False, **client_data}
-        response = {"clientDataJSON": _b64(json.dumps(said).encode()), "attestationObject": _b64(dumps(attestation))}
+        text = json.dumps(said).encode()
+        fmt, statement = self.fmt, self.statement
+        if self.maker is not None:
+            fmt, statement = self.maker.fmt, self.maker.statement(self, data, text)
+        attestation = {"fmt": fmt, "attStmt": statement, "authData": data}
+        response = {"clientDataJSON": _b64(text), "attestationObject": _b64(dumps(attestation))}
         return self._whole({**response, "transports": ["internal", "x-new"]}, begun)
 
     def answer(self, begun: dict[str, Any], origin: str, **client_data: Any) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """``/api/auth/passkeys``: what the page does, for the management interface and for programs with a session. And for administrators."""
 
+import msgspec
+
 from greatseal.api.http import Call, Permission, Reply, Route, Session
 from greatseal.api.identity import SessionCaller
 from greatseal.api.lists import filter_of
@@ -11,6 +13,12 @@ PATH = "/api/auth/passkeys"
 ADMIN = "/api/admin/passkeys"
 
 
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another name of a passkey."""
+
+    label: str
+
+
 class PasskeyApi:
     """JSON."""
 
@@ -20,6 +28,7 @@ class PasskeyApi:
     def routes(self) -> list[Route]:
         return [
             Route("GET", PATH, self.list, auth=Session(), summary="Your passkeys."),
+            Route("PUT", f"{PATH}/{{id}}", self.rename, auth=Session(), summary="Give one another name."),
             Route("DELETE", f"{PATH}/{{id}}", self.delete, auth=Session(), summary="Delete one; it signs nobody in any more."),
             Route("GET", ADMIN, self.list_of, auth=Permission("users:read"), summary="The passkeys of a person (sub)."),
             Route("DELETE", ADMIN, self.delete_of, auth=Permission("users:write"), summary="Delete all passkeys of a person (sub)."),
@@ -27,6 +36,11 @@ class PasskeyApi:
 
     async def list(self, call: Call) -> Reply:
         return await self._listed(call.caller_as(SessionCaller).session.subject)
+
+    async def rename(self, call: Call) -> Reply:
+        named = await call.body(Named)
+        await self._keeper.rename(call.caller_as(SessionCaller).session, call.path["id"], named.label)
+        return Reply.empty()
 
     async def delete(self, call: Call) -> Reply:
         await self._keeper.delete(call.caller_as(SessionCaller).session, call.path["id"])

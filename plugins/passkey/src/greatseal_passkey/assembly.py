@@ -11,10 +11,12 @@ from greatseal_passkey.api import PasskeyApi
 from greatseal_passkey.challenges import Challenges
 from greatseal_passkey.decoys import Decoys
 from greatseal_passkey.factor import OwnPasskey
+from greatseal_passkey.health import ModelHealth
 from greatseal_passkey.holdings import Keeper
+from greatseal_passkey.models import Models
 from greatseal_passkey.page import PasskeyPage, PasskeyPart
 from greatseal_passkey.registration import PasskeyRegistration
-from greatseal_passkey.settings import RelyingParty
+from greatseal_passkey.settings import PasskeySettings, RelyingParty
 from greatseal_passkey.sign_in import PasskeySignIn
 from greatseal_passkey.stores import Stores
 
@@ -27,9 +29,11 @@ class Assembly:
         stores, challenges = Stores(host, host.service(DIRECTORIES)), Challenges(host)
         keeper = Keeper(host, stores)
         self._decoys = Decoys(host)
+        self.models = Models(host) if host.settings(PasskeySettings).attestation == "direct" else None
+        self.health = None if self.models is None else ModelHealth(host, self.models)
         self._endpoints = (
             PasskeySignIn(host, stores, challenges, self._decoys, party),
-            PasskeyRegistration(host, stores, challenges, party),
+            PasskeyRegistration(host, stores, challenges, party, self.models),
             PasskeyApi(keeper),
             PasskeyPage(host, login, host.service(PAGES), keeper),
         )

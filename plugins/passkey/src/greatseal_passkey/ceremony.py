@@ -3,6 +3,7 @@
 Imports webauthn, which takes a quarter of a second: only where passkeys are on.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -14,7 +15,9 @@ from webauthn.helpers.structs import CredentialDeviceType
 
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_passkey import cbor
+from greatseal_passkey.attestation import Unattested, examine
 from greatseal_passkey.keys import ALGORITHMS, cose_of, spki_of
+from greatseal_passkey.models import Known
 from greatseal_passkey.settings import RelyingParty
 
 LONGEST_ID = 1023
@@ -94,6 +97,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     aaguid: str
     backup_eligible: bool
     backup_state: bool
+    model: str | None = None
+    """What the device is called, where its attestation was looked at."""
 
 
 class Proven(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,13 +133,17 @@ def id_of(given: Registration | Authentication) -> bytes:
     return id
 
 
-def register(given: Registration, party: RelyingParty, challenge: bytes) -> Registered:
-    """A new credential, checked but for its attestation: none was asked for, and one that comes all the same is not looked at.
+def register(given: Registration, party: RelyingParty, challenge: bytes, models: Known | None = None, now: int = 0) -> Registered:
+    """A new credential. With ``models`` its device is one of them at ``now`` (microseconds), and its attestation proves it.
 
-    Raises Unproven.
+    Without, no attestation was asked for, and one that comes all the same is not looked at. Raises Unproven, and Unattested for a device
+    that may not be used.
     """
-    response = {"clientDataJSON": given.response.client_data, "attestationObject": _plain(given.response.attestation_object)}
     try:
+        members, data = _members(given.response.attestation_object)
+        examined = None if models is None else examine(members, data, models, now)
+        whole = encode_cbor({"fmt": "none", "attStmt": {}, "authData": data}) if examined is None else examined.object
+        response = {"clientDataJSON": given.response.client_data, "attestationObject": b64url_encode(whole)}
         verified = verify_registration_response(
             credential={"id": given.id, "rawId": given.raw_id, "type": given.type, "response": response},
             expected_challenge=challenge,
@@ -142,9 +151,12 @@ def register(given: Registration, party: RelyingParty, challenge: bytes) -> Regi
             expected_origin=list(party.origins),
             require_user_verification=party.verified,
             supported_pub_key_algs=_SUPPORTED,
+            pem_root_certs_bytes_by_fmt=None if examined is None else examined.roots,
         )
         public_key = spki_of(verified.credential_public_key)
-    except (WebAuthnException, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+    except (Unattested, Unproven):
+        raise
+    except Exception as error:  # three libraries read what somebody made up
         raise Unproven(_words(error)) from error
     if verified.credential_id != id_of(given):
         raise Unproven("the id is that of another credential")
@@ -155,6 +167,7 @@ def register(given: Registration, party: RelyingParty, challenge: bytes) -> Regi
         aaguid=verified.aaguid,
         backup_eligible=verified.credential_device_type is CredentialDeviceType.MULTI_DEVICE,
         backup_state=verified.credential_backed_up,
+        model=None if examined is None else examined.model.name or None,
     )
 
 
@@ -183,8 +196,8 @@ def prove(given: Authentication, party: RelyingParty, challenge: bytes, public_k
     )
 
 
-def _plain(attestation_object: str) -> str:
-    """The same without an attestation statement (s6.5.4, s8.7)."""
+def _members(attestation_object: str) -> tuple[Mapping[str, bytes], bytes]:
+    """The members of an attestation object (s6.5.4), each as it is encoded, and its authenticator data. Raises Unproven."""
     try:
         members = cbor.members_of(b64url_decode(attestation_object))
         if members.keys() != {"fmt", "attStmt", "authData"}:
@@ -193,7 +206,7 @@ def _plain(attestation_object: str) -> str:
         _check_data(data, attested=True)
     except ValueError as error:
         raise Unproven(f"attestationObject: {error}") from error
-    return b64url_encode(encode_cbor({"fmt": "none", "attStmt": {}, "authData": data}))
+    return members, data
 
 
 def _check_data(data: bytes, *, attested: bool) -> None:

@@ -7,13 +7,13 @@ import msgspec
 from greatseal.api.identity import SessionView
 from greatseal.api.notices import NOT_YOU, Notice
 from greatseal.api.passkeys import PasskeysReadOnly
-from greatseal.api.problems import NotFound
+from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_passkey import records
-from greatseal_passkey.registration import require_fresh
+from greatseal_passkey.registration import label_of, require_fresh
 from greatseal_passkey.stores import OWN, Home, Stores
 
 
@@ -62,6 +62,14 @@ class Keeper:
         except ValueError:
             raise NotFound(GONE) from None
         if not await self._remove(home, raw):
+            raise NotFound(GONE)
+
+    async def rename(self, session: SessionView, id: str, label: str | None) -> None:
+        """Give one another name. Raises NotFound as :meth:`delete` does, and for one that was never used here; BadRequest for no name."""
+        name = label_of(label)
+        if name is None:
+            raise BadRequest("enter a name")
+        if not await self._host.db.write(records.rename, session.subject, id, name):
             raise NotFound(GONE)
 
     async def delete_all(self, subject: str, *, by: str) -> None:

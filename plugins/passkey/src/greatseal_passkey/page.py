@@ -9,7 +9,7 @@ from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.moments import day_and_time
 from greatseal.api.pages import AccountLine, AccountPart, Pages
-from greatseal.api.problems import NotFound
+from greatseal.api.problems import BadRequest, NotFound
 from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal_passkey.holdings import Held, Keeper
@@ -34,6 +34,8 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     life: str
     suspected: str | None
+    known: bool
+    """Whether it was made or used here, and so has a name that can be changed."""
 
 
 class PasskeyPage:
@@ -50,7 +52,7 @@ class PasskeyPage:
         return [
             Route("GET", PAGE, self.show, style="page", auth=signed_in, summary="Your passkeys, for people."),
             Route("GET", AGAIN, self.again, style="page", summary="Leads to the sign-in page, and back to the passkeys."),
-            Route("POST", PAGE, self.delete, style="page", auth=signed_in, content_types=(FORM,), summary="Delete a passkey with a form."),
+            Route("POST", PAGE, self.change, style="page", auth=signed_in, content_types=(FORM,), summary="Name or delete a passkey."),
         ]
 
     async def show(self, call: Call) -> Reply:
@@ -60,15 +62,19 @@ class PasskeyPage:
     async def again(self, _call: Call) -> Reply:
         return self._pages.sign_in(PAGE)
 
-    async def delete(self, call: Call) -> Reply:
+    async def change(self, call: Call) -> Reply:
+        """A form with ``label`` gives another name, one without deletes."""
         session = await self._login.session(call)
         if session is None:
             return self._pages.sign_in(PAGE)
         form = Parameters.parse(await call.raw())
         self._pages.check_form(call, form)
         try:
-            await self._keeper.delete(session, form.get("id", ""))
-        except (NotFound, Stale) as problem:
+            if "label" in form:
+                await self._keeper.rename(session, form.get("id", ""), form["label"])
+            else:
+                await self._keeper.delete(session, form.get("id", ""))
+        except (BadRequest, NotFound, Stale) as problem:
             words = f"{problem.detail[:1].upper()}{problem.detail[1:]}."
             return await self._page(call, session, words, status=problem.status)
         return self._pages.see_other(PAGE)
@@ -118,4 +124,5 @@ def life_of(held: Held) -> str:
 
 def _shown(held: Held) -> _Shown:
     suspected = held.record.suspected_at if held.record is not None else None
-    return _Shown(id=held.id, label=held.label, life=life_of(held), suspected=None if suspected is None else day_and_time(suspected))
+    told = None if suspected is None else day_and_time(suspected)
+    return _Shown(id=held.id, label=held.label, life=life_of(held), suspected=told, known=held.record is not None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from greatseal import hookimpl
 from greatseal.api.components import Component
-from greatseal.api.declarations import EventType, Lifespan, Owns, Reads, Schema
+from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema
 from greatseal.api.http import Call, Discovery, Handler, Reply, Route
 from greatseal.api.identity import LoginOptions
 from greatseal.api.problems import Problem
@@ -25,6 +25,7 @@ OFF = (
     ("POST", "/api/auth/passkey/register/begin"),
     ("POST", "/api/auth/passkey/register/complete"),
     ("GET", "/api/auth/passkeys"),
+    ("PUT", "/api/auth/passkeys/{id}"),
     ("DELETE", "/api/auth/passkeys/{id}"),
 )
 """What says that passkeys are off."""
@@ -66,7 +67,9 @@ class Plugin:
     def audit_events(self) -> Sequence[EventType]:
         return [
             EventType("passkey_registered", "idp", "A person registered a passkey; detail has the beginning of its id."),
+            EventType("passkey_renamed", "idp", "A person gave a passkey another name; detail has the beginning of its id."),
             EventType("passkey_deleted", "idp", "A passkey was deleted; detail has the beginning of its id."),
+            EventType("passkey_refused", "idp", "A person tried to register a device that may not be used here; detail says why."),
             EventType(
                 "passkey_suspected", "idp", "The signature counter of a passkey went back: there may be a copy. Nobody was signed in."
             ),
@@ -96,7 +99,15 @@ class Plugin:
 
     @hookimpl
     def verify(self, host: Host) -> Sequence[str]:
-        return problems(host)
+        if found := problems(host):
+            return found
+        assembly = self.assembly(host)
+        return [] if assembly is None or assembly.health is None else assembly.health.problems()
+
+    @hookimpl
+    def checks(self, host: Host) -> Sequence[Check]:
+        assembly = self.assembly(host)
+        return [] if assembly is None or assembly.health is None else [Check(name="passkey models", run=assembly.health.run, ready=False)]
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:

@@ -75,6 +75,16 @@ def forget(tx: Tx, subject: str, id: str, by: str | None = None) -> str:
     return label
 
 
+def rename(tx: Tx, subject: str, id: str, label: str) -> bool:
+    """Give a passkey of the person another name; False for one of which nothing is known, or that is somebody else's."""
+    record = find(tx, id)
+    if record is None or record.subject != subject:
+        return False
+    tx.put(RECORD, id, label=label)
+    tx.audit(_event("passkey_renamed", record))
+    return True
+
+
 def note_use(tx: Tx, passkey: Passkey, store: str, proven: Proven) -> str | None:
     """Note a proven assertion, after which its counter is good once.
 

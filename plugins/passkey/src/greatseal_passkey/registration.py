@@ -4,20 +4,23 @@ import secrets
 from collections.abc import Mapping
 
 from greatseal import faults
+from greatseal.api.audit import AuditEvent
 from greatseal.api.http import Call, Reply, Route, Session
 from greatseal.api.identity import SessionCaller, SessionView
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.notices import NOT_YOU, Notice, seen
 from greatseal.api.passkeys import Passkey, PasskeysReadOnly
-from greatseal.api.problems import BadRequest, Conflict, Forbidden
+from greatseal.api.problems import BadRequest, Conflict, Forbidden, Unavailable
 from greatseal.api.services import NOTICES
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Clock, Host
 from greatseal.jose.compact import b64url_encode
 from greatseal_passkey import records
+from greatseal_passkey.attestation import Unattested
 from greatseal_passkey.ceremony import Registered, Registration, Unproven, register
 from greatseal_passkey.challenges import Challenges, Given, owner_of_challenge
 from greatseal_passkey.keys import ALGORITHMS, digest_of
+from greatseal_passkey.models import BadMetadata, Models
 from greatseal_passkey.settings import RelyingParty
 from greatseal_passkey.sign_in import TIMEOUT
 from greatseal_passkey.stores import Home, Stores
@@ -35,6 +38,12 @@ class Stale(Forbidden):
     error = "reauthentication_required"
 
 
+class Unsuited(Forbidden):
+    """The device is of no model that may be used."""
+
+    error = "device_not_allowed"
+
+
 def require_fresh(clock: Clock, session: SessionView) -> None:
     """Raises Stale unless the person signed in a short while ago."""
     if not is_fresh(clock, session):
@@ -50,11 +59,12 @@ def is_fresh(clock: Clock, session: SessionView) -> bool:
 class PasskeyRegistration:
     """``/api/auth/passkey/register/begin`` and ``complete``."""
 
-    def __init__(self, host: Host, stores: Stores, challenges: Challenges, party: RelyingParty) -> None:
+    def __init__(self, host: Host, stores: Stores, challenges: Challenges, party: RelyingParty, models: Models | None) -> None:
         self._host = host
         self._stores = stores
         self._challenges = challenges
         self._party = party
+        self._models = models
 
     def routes(self) -> list[Route]:
         path = "/api/auth/passkey/register"
@@ -86,7 +96,7 @@ class PasskeyRegistration:
                 "requireResidentKey": False,
                 "userVerification": self._party.verification,
             },
-            "attestation": "none",
+            "attestation": "none" if self._models is None else "direct",
         }
         return Reply.json({"challenge_id": made["challenge_id"], "publicKey": options})
 
@@ -98,7 +108,10 @@ class PasskeyRegistration:
         try:
             challenge = await self._challenges.read(given, "create")
             _check_session(challenge, session)
-            made = register(given, self._party, challenge.text)
+            made = await self._made(given, challenge)
+        except Unattested as error:
+            await self._refused(session, str(error))
+            raise Unsuited("this kind of device may not be used here; ask your administrator which ones may", cause=str(error)) from None
         except Unproven as error:
             raise BadRequest("the passkey could not be registered; begin again", cause=str(error)) from None
         home = await self._stores.home(session.subject)
@@ -113,6 +126,19 @@ class PasskeyRegistration:
         faults.point("passkey.registered")
         (record,) = noted
         return Reply.json({"id": record.id, "label": record.label, "created_at": seconds(record.created_at)}, status=201)
+
+    async def _made(self, given: Registration, challenge: Given) -> Registered:
+        if self._models is None:
+            return register(given, self._party, challenge.text)
+        try:
+            known = await self._host.blocking.run("passkey-models", self._models.known)
+        except (OSError, BadMetadata) as error:
+            raise Unavailable("nobody can tell now which devices may be used", cause=str(error)) from None
+        return register(given, self._party, challenge.text, known, self._host.clock.now())
+
+    async def _refused(self, session: SessionView, why: str) -> None:
+        event = AuditEvent(event_type="passkey_refused", service="idp", outcome="failure", sub=session.subject, detail=why[:500])
+        await self._host.audit_log(event)
 
     def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record, *, facts: Mapping[str, str]) -> records.Record:
         """What commits with the passkey."""
@@ -132,7 +158,7 @@ class PasskeyRegistration:
             id=b64url_encode(made.id),
             subject=home.subject,
             store=home.store.name,
-            label=label or f"Passkey {len(records.of_person(tx, home.subject)) + 1}",
+            label=label or made.model or f"Passkey {len(records.of_person(tx, home.subject)) + 1}",
             aaguid=made.aaguid,
             transports=tuple(sorted(TRANSPORTS.intersection(given.response.transports))),
             sign_count=made.sign_count,

@@ -2,8 +2,10 @@
 
 import ipaddress
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 
@@ -20,9 +22,21 @@ class PasskeySettings(msgspec.Struct, frozen=True, kw_only=True):
     passkey worthless."""
     user_verification: Literal["required", "preferred"] = "required"
     """Whether the device must have checked its person, by PIN, finger or face. With `preferred` holding the device is enough."""
+    attestation: Literal["none", "direct"] = "none"
+    """Whether the maker must vouch for a device that makes a passkey. With `direct` only models of `metadata_file` make new ones."""
+    metadata_file: Path | None = None
+    """The models: the BLOB of the FIDO Metadata Service, or the JSON that is in one. It must be given with `attestation = "direct"`."""
+    metadata_ca_file: Path | None = None
+    """PEM of the authority that vouches for the publisher of a signed BLOB."""
+    models: tuple[str, ...] = ()
+    """The AAGUIDs of those models of the file that may be used; when left out all of them, with those of U2F, which have none."""
 
     def __post_init__(self) -> None:
         _check_domain("rp_id", self.rp_id)
+        if (self.attestation == "direct") != (self.metadata_file is not None):
+            raise ValueError('attestation = "direct" and metadata_file go together')
+        for model in self.models:
+            _check_model(model)
 
 
 class IpaPasskeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +119,15 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _check_model(model: str) -> None:
+    try:
+        plain = str(UUID(model)) == model
+    except ValueError:
+        plain = False
+    if not plain:
+        raise ValueError(f"models: {model!r}: expected an AAGUID such as ee882879-721c-4913-9775-3dfcce97072a")
 
 
 def _check_domain(key: str, value: str | None) -> None:
