@@ -14,7 +14,7 @@ from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal_federation import accounts
 from greatseal_federation.accounts import Account, id_of
-from greatseal_federation.sessions import Sessions
+from greatseal_federation.links import Links
 from greatseal_federation.upstreams import Upstreams
 
 PATH = "/api/admin/federated-accounts"
@@ -41,11 +41,12 @@ class LinkChange(msgspec.Struct, frozen=True):
 class AccountsAdmin:
     """Every route."""
 
-    def __init__(self, host: Host, upstreams: Upstreams, directories: Directories, sessions: Sessions) -> None:
+    def __init__(self, host: Host, upstreams: Upstreams, directories: Directories, links: Links) -> None:
         self._host = host
         self._upstreams = upstreams
         self._directories = directories
-        self._sessions = sessions
+        self._links = links
+        self._sessions = links.sessions
 
     def routes(self) -> list[Route]:
         one = f"{PATH}/{{id}}"
@@ -91,7 +92,7 @@ class AccountsAdmin:
             created_at=0,
             created_by=call.caller.subject,
         )
-        return Reply.json(shown(await self._host.db.write(accounts.add, account)), status=201)
+        return Reply.json(shown(await self._host.db.write(self._links.add, account)), status=201)
 
     async def change(self, call: Call) -> Reply:
         asked, id, by = await call.body(LinkChange), call.path["id"], call.caller.subject
@@ -107,23 +108,9 @@ class AccountsAdmin:
         return Reply.json(shown(found))
 
     async def delete(self, call: Call) -> Reply:
-        if await unlink(self._host, self._sessions, call.path["id"], call.caller.subject) is None:
+        if await self._links.unlink(call.path["id"], call.caller.subject) is None:
             raise NotFound(NONE)
         return Reply.empty()
-
-
-async def unlink(host: Host, sessions: Sessions, id: str, by: str, *, subject: str | None = None) -> Account | None:
-    """Delete a link, of that ``subject`` alone where it is given, and end the sessions that came of it. None when it is not there."""
-
-    def remove(tx: Tx) -> tuple[Account | None, list[str]]:
-        found = accounts.find(tx, id)
-        if found is None or subject not in {None, found.subject}:
-            return None, []
-        return accounts.remove(tx, id, by), sessions.end_account(tx, id)
-
-    found, ending = await host.db.write(remove)
-    await sessions.finish(ending)
-    return found
 
 
 def shown(account: Account) -> Mapping[str, Any]:

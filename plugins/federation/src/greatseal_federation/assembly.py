@@ -13,6 +13,7 @@ from greatseal_federation.discovered import DiscoveredAdmin
 from greatseal_federation.exchange import Exchange
 from greatseal_federation.flow import Flows
 from greatseal_federation.id_tokens import IdTokens
+from greatseal_federation.links import Links
 from greatseal_federation.logouts import Logouts
 from greatseal_federation.mapping import Mapping
 from greatseal_federation.metadata import MetadataStore
@@ -35,8 +36,9 @@ class Assembly:
         login, pages, directories = host.service(LOGIN), host.service(PAGES), host.service(DIRECTORIES)
         self.upstreams = Upstreams(host)
         self.proofs = Proofs(host)
-        self.mapping = Mapping(host, self.upstreams, directories)
         self.sessions = Sessions(host, login)
+        links = Links(host, self.upstreams, self.sessions)
+        self.mapping = Mapping(host, self.upstreams, directories, links)
         self.options = FederationLogin(host, self.upstreams, directories)
         wire, flows, refusals = Wire(host), Flows(host), Refusals(host, login, pages)
         metadata = self.metadata = MetadataStore(host, wire)
@@ -72,11 +74,9 @@ class Assembly:
         self.routes: Sequence[Route] = [
             *start.routes(),
             *callback.routes(),
-            *AccountsAdmin(host, self.upstreams, directories, self.sessions).routes(),
+            *AccountsAdmin(host, self.upstreams, directories, links).routes(),
             *DiscoveredAdmin(self.upstreams, overrides).routes(),
             *Logouts(host, self.upstreams, metadata=metadata, tokens=tokens, sessions=self.sessions).routes(),
             *sign_out.routes(),
-            *ConnectionsPage(
-                host, self.upstreams, login=login, pages=pages, start=start, sessions=self.sessions, refusals=refusals
-            ).routes(),
+            *ConnectionsPage(host, self.upstreams, login=login, pages=pages, start=start, links=links, refusals=refusals).routes(),
         ]

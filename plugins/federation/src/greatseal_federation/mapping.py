@@ -11,6 +11,7 @@ from greatseal.host import Host
 from greatseal_federation import accounts
 from greatseal_federation.accounts import Account, TakeName, id_of
 from greatseal_federation.identity import Identity
+from greatseal_federation.links import Links
 from greatseal_federation.people import names_for, told_of
 from greatseal_federation.refusals import NotLinked
 from greatseal_federation.upstreams import Upstreams
@@ -22,9 +23,10 @@ NOBODY = "nobody here is linked with your account there; ask your administrator 
 class Mapping:
     """Finds the account of an identity, or makes it."""
 
-    def __init__(self, host: Host, upstreams: Upstreams, directories: Directories) -> None:
+    def __init__(self, host: Host, upstreams: Upstreams, directories: Directories, links: Links) -> None:
         self._host = host
         self._upstreams = upstreams
+        self._links = links
         self._directories = directories
         self.take_name: Callable[[Tx, TakeName], accounts.Taken] = accounts.name_taker(host.handles)
 
@@ -45,7 +47,7 @@ class Mapping:
     async def link(self, identity: Identity, user_subject: str, by: str) -> Account:
         """A link that was asked for. Raises Conflict when it is there."""
         id = id_of(identity.upstream.id, identity.issuer, identity.subject)
-        return await self._host.db.write(accounts.add, self._account(id, identity, user_subject, by))
+        return await self._host.db.write(self._links.add, self._account(id, identity, user_subject, by))
 
     async def _of_source(self, id: str, identity: Identity) -> Account | None:
         """The person whom the directory sends there. Nothing is stored: the directory is asked each time."""
@@ -88,7 +90,7 @@ class Mapping:
     async def _added(self, account: Account) -> Account:
         """It, or the one that another call made at the same time."""
         try:
-            return await self._host.db.write(accounts.add, account)
+            return await self._host.db.write(self._links.add, account)
         except Conflict:
             found = await self._host.db.read(accounts.find, account.id)
             if found is None:

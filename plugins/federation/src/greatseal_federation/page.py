@@ -13,10 +13,9 @@ from greatseal.host import Host
 from greatseal.http.csrf import FORM
 from greatseal_federation import accounts
 from greatseal_federation.accounts import Account
-from greatseal_federation.admin import unlink
 from greatseal_federation.callback import CONNECTIONS
+from greatseal_federation.links import Links
 from greatseal_federation.pages import Refusals
-from greatseal_federation.sessions import Sessions
 from greatseal_federation.start import Start
 from greatseal_federation.upstreams import Upstream, Upstreams
 
@@ -36,14 +35,14 @@ class ConnectionsPage:
     """What people see and change."""
 
     def __init__(
-        self, host: Host, upstreams: Upstreams, *, login: Login, pages: Pages, start: Start, sessions: Sessions, refusals: Refusals
+        self, host: Host, upstreams: Upstreams, *, login: Login, pages: Pages, start: Start, links: Links, refusals: Refusals
     ) -> None:
         self._host = host
         self._upstreams = upstreams
         self._login = login
         self._pages = pages
         self._start = start
-        self._sessions = sessions
+        self._links = links
         self._refusals = refusals
 
     def routes(self) -> list[Route]:
@@ -65,7 +64,7 @@ class ConnectionsPage:
         found = await self._host.db.read(accounts.find, form.get("id", ""))
         # Who is known by an account alone would not come back.
         if found is not None and found.person is None and not found.disabled:
-            await unlink(self._host, self._sessions, found.id, session.subject, subject=session.subject)
+            await self._links.unlink(found.id, session.subject, subject=session.subject)
         return self._pages.see_other(CONNECTIONS)
 
     async def link(self, call: Call) -> Reply:

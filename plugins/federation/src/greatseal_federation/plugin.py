@@ -10,7 +10,7 @@ from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Pe
 from greatseal.api.directory import Directory
 from greatseal.api.http import Discovery, Route
 from greatseal.api.identity import LoginOptions
-from greatseal.api.services import AUTHORIZATIONS, DIRECTORIES, LOGIN, PAGES, RESOLVER
+from greatseal.api.services import AUTHORIZATIONS, DIRECTORIES, LOGIN, NOTICES, PAGES, RESOLVER
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_federation.people import FederatedClaims, FederatedPeople
@@ -30,7 +30,7 @@ class Plugin:
     """Sign-in through other OpenID providers."""
 
     requires = (AUTHORIZATIONS, DIRECTORIES, LOGIN, PAGES)
-    uses = (RESOLVER,)
+    uses = (NOTICES, RESOLVER)
 
     def __init__(self) -> None:
         self._assembly: Assembly | None = None
