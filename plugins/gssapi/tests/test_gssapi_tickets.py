@@ -103,12 +103,15 @@ async def test_a_kdc_that_is_silent_costs_a_sign_in_its_patience_and_no_more(kdc
 
 
 async def test_without_a_keytab_nothing_can_be_proven(kdc, door_of, tmp_path):
-    for door in (await door_of(), await door_of(tmp_path / "absent.keytab")):
-        own = door.host.service(TICKETS)
-        with pytest.raises(Unavailable):
+    reasons = {None: "[gssapi] is not configured", tmp_path / "absent.keytab": "No such file"}
+    for keytab, reason in reasons.items():
+        own = (await door_of(*filter(None, [keytab]))).host.service(TICKETS)
+        with pytest.raises(Unavailable) as refused:
             own.credentials(HTTP)
-        with pytest.raises(Unavailable):
+        assert reason in refused.value.cause
+        with pytest.raises(Unavailable) as refused:
             await own.password("alice@CHANCERY.TEST", Secret("alicepw"))
+        assert reason in refused.value.cause
 
 
 def served(kdc, credential, target="HTTP@idp.chancery.test"):
@@ -178,6 +181,13 @@ def under_way():
     return [one for one in threading.enumerate() if one.name == "gssapi-own"]
 
 
+def until_under_way():
+    deadline = time.monotonic() + 60
+    while not under_way():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 async def test_a_kdc_that_swallows_what_it_is_asked_holds_nobody_up(kdc, own, monkeypatch):
     monkeypatch.setattr(own_tickets, "PATIENCE", 0.3)
     monkeypatch.setattr(own_tickets, "AGAIN", 0.1)
@@ -218,6 +228,22 @@ async def test_a_ticket_that_is_still_good_is_used_while_a_silent_kdc_is_asked_f
         assert len(under_way()) == 1
     for one in under_way():
         one.join(60)
+
+
+async def test_nobody_but_the_first_waits_for_a_silent_kdc_while_the_ticket_is_still_good(kdc, door_of, monkeypatch):
+    monkeypatch.setattr(own_tickets, "PATIENCE", 60.0)
+    clock = FakeClock()
+    own = (await door_of(kdc.folder / "http.keytab", clock=clock)).host.service(TICKETS)
+    first = own.credentials(HTTP)
+    with ThreadPoolExecutor(2) as callers:
+        with silent(kdc):
+            clock.advance(first.lifetime - own_tickets.RENEWED + 5)
+            waiting = callers.submit(own.credentials, HTTP)
+            until_under_way()
+
+            assert callers.submit(own.credentials, HTTP).result(timeout=10) is first
+            assert not waiting.done()
+        assert waiting.result() is first
 
 
 async def test_whoever_has_the_credentials_asks_no_kdc(kdc, own, tmp_path, monkeypatch):
