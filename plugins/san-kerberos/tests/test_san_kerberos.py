@@ -1,7 +1,10 @@
 """Kerberos names byte for byte (RFC 4556 s3.2.2), and which of them a profile adds."""
 
+import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,21 +27,11 @@ ACCOUNT = AccountView(id="a1", url="https://ca.example/acme/account/a1", status=
 ALICE = msgspec.structs.replace(ACCOUNT, kerberos_principal="alice@EXAMPLE.COM")
 WEB = Identifier("dns", "web.example.com")
 
+GIVEN = json.loads((Path(__file__).parent / "vectors.json").read_text())
 VECTORS = {
     "alice@EXAMPLE.COM": "3023a00d1b0b4558414d504c452e434f4da1123010a003020101a10930071b05616c696365",
     "HTTP/web.example.com@EXAMPLE.COM": (
         "3033a00d1b0b4558414d504c452e434f4da1223020a003020103a11930171b04485454501b0f7765622e6578616d706c652e636f6d"
-    ),
-    "alice@CHANCERY.TEST": "3025a00f1b0d4348414e434552592e54455354a1123010a003020101a10930071b05616c696365",
-    "host/web1.chancery.test@CHANCERY.TEST": (
-        "3038a00f1b0d4348414e434552592e54455354a1253023a003020103a11c301a1b04686f73741b12776562312e6368616e636572792e74657374"
-    ),
-    "HTTP/web1.chancery.test/extra@CHANCERY.TEST": (
-        "303fa00f1b0d4348414e434552592e54455354a12c302aa003020103a12330211b04485454501b12776562312e6368616e636572792e746573741b056578747261"
-    ),
-    r"a\@b\/c@CHANCERY.TEST": "3025a00f1b0d4348414e434552592e54455354a1123010a003020101a10930071b056140622f63",
-    r"alice\@mail.example@CHANCERY.TEST": (
-        "3032a00f1b0d4348414e434552592e54455354a11f301da003020101a11630141b12616c696365406d61696c2e6578616d706c65"
     ),
 }
 
@@ -73,18 +66,22 @@ def test_a_principal_is_encoded_as_rfc_4556_says(text: str) -> None:
     assert encoded(parse(text)).hex() == VECTORS[text]
 
 
-def test_the_general_names_are_those_of_the_vectors() -> None:
+def test_the_general_names_of_a_person() -> None:
     assert x509.SubjectAlternativeName([kpn("alice@EXAMPLE.COM")]).public_bytes().hex() == (
         "3031a02f06062b0601050202a0253023a00d1b0b4558414d504c452e434f4da1123010a003020101a10930071b05616c696365"
     )
     assert x509.SubjectAlternativeName([upn("alice@example.com")]).public_bytes().hex() == (
         "3023a021060a2b060104018237140203a0130c11616c696365406578616d706c652e636f6d"
     )
-    combined = [x509.DNSName("web1.chancery.test"), kpn("HTTP/web1.chancery.test@CHANCERY.TEST"), upn("web1@chancery.test")]
-    assert x509.SubjectAlternativeName(combined).public_bytes().hex() == (
-        "307e8212776562312e6368616e636572792e74657374a04406062b0601050202a03a3038a00f1b0d4348414e434552592e54455354a1253023a003020103a11c"
-        "301a1b04485454501b12776562312e6368616e636572792e74657374a022060a2b060104018237140203a0140c1277656231406368616e636572792e74657374"
-    )
+
+
+@pytest.mark.parametrize("vector", GIVEN, ids=lambda one: one["case"])
+def test_each_extension_is_that_of_the_vectors(vector: dict[str, str]) -> None:
+    makers: dict[str, Callable[[str], x509.GeneralName]] = {"dns": x509.DNSName, "principal": kpn, "upn": upn}
+
+    made = [make(vector[kind]) for kind, make in makers.items() if kind in vector]
+
+    assert x509.SubjectAlternativeName(made).public_bytes().hex() == vector["subject_alt_name"]
 
 
 @pytest.mark.parametrize("text", ["ä@R", "a\n@R", "a\0@R"])
