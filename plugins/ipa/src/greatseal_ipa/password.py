@@ -79,7 +79,7 @@ class IpaPassword(Authenticator[Password]):
         raise Denied(f"the KDC says of the password of {person.principal}: {verdict.value}")
 
     def _proves_expired(self, outcome: Outcome) -> bool:
-        return not outcome.ok and self._reader.schema.refused_as(outcome.code, outcome.message, outcome.policy) == "expired"
+        return self._reader.schema.refused_as(outcome.code, outcome.message, outcome.policy) == "expired"
 
 
 class IpaChanger(PasswordChanger):
