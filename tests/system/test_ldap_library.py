@@ -3,7 +3,7 @@
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -77,8 +77,12 @@ def result(tag: int, code: int, more: bytes = b"") -> bytes:
     return _tlv(tag, b"\x0a\x01" + bytes([code]) + b"\x04\x00\x04\x00" + more)
 
 
-def entry(dn: str, **values: bytes) -> bytes:
-    attributes = b"".join(_tlv(0x30, _tlv(4, name.encode()) + _tlv(0x31, _tlv(4, value))) for name, value in values.items())
+def entry(dn: str, **values: bytes | Sequence[bytes]) -> bytes:
+    """With one value of each attribute, or several."""
+    lists = {name: [some] if isinstance(some, bytes) else some for name, some in values.items()}
+    attributes = b"".join(
+        _tlv(0x30, _tlv(4, name.encode()) + _tlv(0x31, b"".join(_tlv(4, one) for one in some))) for name, some in lists.items()
+    )
     return _tlv(0x64, _tlv(4, dn.encode()) + _tlv(0x30, attributes))
 
 
@@ -347,6 +351,14 @@ class LibraryContract(ABC):
             assert link.bind(SERVICE, SERVICE_PASSWORD).ok
             with pytest.raises(Oversized):
                 link.search(alice())
+
+    def test_f14_a_group_of_a_million_members_is_not_read(self, open_link):
+        members = [f"uid=user{number:06},{PEOPLE}".encode() for number in range(1_000_000)]
+        with saying(BOUND, message(entry(ALICE, member=members), result(0x65, 0))) as server:
+            link = open_link(server)
+            assert link.bind(SERVICE, SERVICE_PASSWORD).ok
+            with pytest.raises(Oversized):
+                link.search(alice("member"))
 
     @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 30, b"\x30\x03\x02\x01", b"\x00" * 64, b"\x30\x82"])
     def test_what_is_no_ldap_is_no_answer(self, open_link, answer):
