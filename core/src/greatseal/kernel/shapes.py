@@ -3,6 +3,7 @@
 import collections.abc
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -10,6 +11,9 @@ from functools import cache
 from typing import Any
 
 import msgspec
+
+if sys.version_info >= (3, 14):
+    import annotationlib
 
 __all__ = ["member_problem", "returned_types", "trait_problem"]
 
@@ -46,7 +50,7 @@ def trait_problem(component: object, contract: type[Any]) -> str | None:
 
 def returned_types(method: Callable[..., Any]) -> tuple[tuple[type[Any], ...], str] | None:
     """The classes of what a method of a contract returns, and how that is said; None where its annotation leaves it open."""
-    hint = _hint_of(method.__annotations__.get("return", Any), inspect.getmodule(method))
+    hint = _hint_of(_annotations(method).get("return", Any), inspect.getmodule(method))
     found = _classes_of(hint)
     return None if object in found else (found, _said(hint))
 
@@ -95,14 +99,21 @@ def _members(struct: Hashable) -> tuple[tuple[str, Any], ...]:
 @cache
 def _traits(contract: Hashable) -> tuple[tuple[str, Any], ...]:
     assert isinstance(contract, type)
-    names = [name for kind in contract.__mro__ for name in vars(kind).get("__annotations__", ()) if not name.startswith("_")]
+    names = [name for kind in contract.__mro__ for name in _annotations(kind) if not name.startswith("_")]
     return tuple((name, hint) for name, hint in _hints(contract, names) if typing.get_origin(hint) is typing.ClassVar)
 
 
 def _hints(owner: type[Any], names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for name in names:
-        kind = next(kind for kind in owner.__mro__ if name in vars(kind).get("__annotations__", ()))
-        yield name, _hint_of(vars(kind)["__annotations__"][name], inspect.getmodule(kind))
+        kind = next(kind for kind in owner.__mro__ if name in _annotations(kind))
+        yield name, _hint_of(_annotations(kind)[name], inspect.getmodule(kind))
+
+
+def _annotations(kind: Callable[..., Any]) -> dict[str, Any]:
+    """Those of a function, or of a class itself. Since Python 3.14 they are made when asked for (PEP 749), some of absent names."""
+    if sys.version_info >= (3, 14):
+        return annotationlib.get_annotations(kind, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(kind)
 
 
 def _hint_of(hint: Any, module: types.ModuleType | None) -> Any:
