@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from greatseal.testing.parsers import ParserContract
 from greatseal_mtc.anchors import TrustAnchorId
-from greatseal_mtc.dialects import PLANTS_05
+from greatseal_mtc.dialects import PLANTS_05, PLANTS_07
 
 VECTORS: Any = json.loads((Path(__file__).parent / "vectors/mtc.json").read_text())
 FORMS = VECTORS["trust_anchor_id"]
@@ -30,6 +30,7 @@ def test_the_forms_of_an_id_are_those_of_the_drafts():
 
 def test_ca_067_the_name_of_the_issuer_is_the_id_of_the_ca():
     assert PLANTS_05.issuer(CA).hex() == FORMS["issuer_name_der_draft05_experimental"]
+    assert PLANTS_07.issuer(CA).hex() == FORMS["issuer_name_der_final_relative_oid_iana"]
 
 
 def test_a_configuration_may_write_the_whole_oid():

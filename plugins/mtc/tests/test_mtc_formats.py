@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from greatseal.testing.parsers import ParserContract
 from greatseal_mtc.anchors import TrustAnchorId
-from greatseal_mtc.landmark_list import LandmarkList
+from greatseal_mtc.landmark_list import LandmarkList, dated_list
 from greatseal_mtc.merkle import BadProof, is_subtree
 from greatseal_mtc.note import BadNote, Checkpoint, Note, NoteKey
 from greatseal_mtc.proofs import LogProof
@@ -203,6 +203,10 @@ def test_the_subtrees_of_landmarks_cover_what_each_added():
     assert [listed.covering(index) for index in (99, 100, 127, 128, 249, 250, 256, 399, 400)] == [
         None, (2, (96, 128)), (2, (96, 128)), (2, (128, 250)), (2, (128, 250)), (3, (248, 256)), (3, (256, 400)), (3, (256, 400)), None,
     ]  # fmt: skip
+
+
+def test_the_list_of_plants_07_says_when_landmarks_expire():
+    assert dated_list(2, [(250, 2000), (100, 1000), (0, 0)]) == "2\n250 2000\n100 1000\n0 0\n"
 
 
 @given(st.lists(st.integers(1, 1 << 20), min_size=1, max_size=30), st.integers(1, 40), st.data())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from greatseal import der
 from greatseal.testing.parsers import ParserContract
 from greatseal_mtc.anchors import TrustAnchorId
-from greatseal_mtc.dialects import PLANTS_05
+from greatseal_mtc.dialects import PLANTS_05, PLANTS_07
 from greatseal_mtc.hashes import HASHES, SHA256, Hash
 from greatseal_mtc.merkle import MAX_SIZE, evaluate
 from greatseal_mtc.wire import (
@@ -326,6 +326,26 @@ def test_a_proof_with_more_signatures_than_there_is_room_for_is_not_written():
         Proof(start=0, end=1, path=(), signatures=many).encode(PLANTS_05)
     with pytest.raises(ValueError, match="two signatures"):
         Proof(start=0, end=1, path=(), signatures=(many[0], many[0])).encode(PLANTS_05)
+
+
+def test_a_certificate_of_plants_07_has_its_own_numbers_and_room_for_more_signatures():
+    oids = VECTORS["oids"]["iana_2026_09"]
+    many = tuple(Signature(TrustAnchorId(str(number)), bytes(2420)) for number in range(28))
+    proof = Proof(start=0, end=1, path=(), signatures=many)
+
+    made = certificate_of(PLANTS_07, CA, tbs(KEYS["p256"]), serial_of(1, 0), proof)
+
+    found = parse_certificate(PLANTS_07, SHA256, made)
+    assert (found.proof, found.place.issuer) == (proof, PLANTS_07.issuer(CA))
+    assert found.proof.encode(PLANTS_07)[16:19] == (28 * 2424).to_bytes(3)
+    assert x509.load_der_x509_certificate(made).signature_algorithm_oid.dotted_string == oids["alg-mtcProof"]
+    assert (PLANTS_07.issuer_oid, PLANTS_07.authority_oid) == (
+        oids["rdna-trustAnchorID(RELATIVE-OID)"],
+        oids["pe-mtcCertificationAuthority-SHA256"],
+    )
+    assert PLANTS_07.hashes == {"sha256"}
+    with pytest.raises(ValueError, match="not one of plants-05"):
+        read(made)
 
 
 class TestProof(ParserContract):

@@ -1,4 +1,4 @@
-"""The list of landmarks that relying parties read (draft-ietf-plants-merkle-tree-certs-05 s6.4.3)."""
+"""The list of landmarks that relying parties read (draft-ietf-plants-merkle-tree-certs-05 s6.4.3, and as -07 has it)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ import msgspec
 from greatseal_mtc.merkle import MAX_SIZE, Range, cover
 from greatseal_mtc.note import BadNote, parse_number
 
-__all__ = ["LandmarkList"]
+__all__ = ["LandmarkList", "dated_list"]
 
 MAX_LANDMARKS = 100_000
 MAX_LIST = MAX_LANDMARKS * 16
@@ -65,3 +65,11 @@ class LandmarkList(msgspec.Struct, frozen=True):
         """Number, size before and size of each active landmark."""
         numbers = range(self.last, self.last - len(self.sizes), -1)
         return ((number, before, size) for number, (size, before) in zip(numbers, pairwise(self.sizes), strict=False))
+
+
+def dated_list(last: int, landmarks: Sequence[tuple[int, int]]) -> str:
+    """The list of plants-07: the number of the last landmark, and of each from there on its size and when it expires, in seconds.
+
+    It ends with one that has expired, such as landmark 0 with size 0 at moment 0.
+    """
+    return "".join(f"{line}\n" for line in (last, *(f"{size} {expires}" for size, expires in landmarks)))
