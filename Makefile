@@ -1,5 +1,5 @@
 # `make run` serves config/dev.toml; `make test` runs the tests. Nothing is installed on the machine, but by `make peers`; `make peers-all` builds
-# clients in Go and Java too, and fetches Keycloak and a newer SSSD's.
+# clients in Go, Rust and Java too, and fetches Keycloak and a newer SSSD's.
 
 PYTHON ?= python3
 UV = .uv/bin/uv
@@ -56,7 +56,8 @@ peers: $(NODE_PEERS)/node_modules/.package-lock.json
 
 peers-all: peers
 	@tests/rig/install-debian.sh samba samba-ad-provision samba-dsdb-modules samba-vfs-modules
-	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./...; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
+	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./... tool; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
+	@if command -v cargo >/dev/null; then for crate in tests/peers/rust/*/Cargo.toml; do cargo build --quiet --locked --manifest-path $$crate || exit; done; else echo 'Rust is not installed: the tests with its clients are skipped' >&2; fi
 	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with Keycloak and with clients in Java are skipped' >&2; fi
 	@tests/rig/oidc-child.sh tests/peers/sssd
 

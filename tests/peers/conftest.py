@@ -112,6 +112,19 @@ def go_program() -> Callable[[str], Path]:
 
 
 @pytest.fixture
+def rust_program() -> Callable[[str], Path]:
+    """``rust_program(name)``: a client of ``tests/peers/rust``, which ``make peers-all`` builds. Absent: the test is skipped."""
+
+    def find(name: str) -> Path:
+        found = Path(__file__).with_name("rust") / name / "target/debug" / name
+        if not found.exists():
+            pytest.skip(f"{name} is not built: make peers-all, which needs Rust")
+        return found
+
+    return find
+
+
+@pytest.fixture
 def java_program() -> Callable[[str], Path]:
     """``java_program(name)``: the jar of a client of ``tests/peers/java``, which ``make peers-all`` builds. Absent: the test is skipped."""
 

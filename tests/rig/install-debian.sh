@@ -2,7 +2,7 @@
 # Install the programs that tests/peers and the PostgreSQL tests run, and packages that are named, on Debian. Starts no daemon.
 set -eu
 
-packages="389-ds-base acme-tiny acmetool apache2 ca-certificates caddy certbot chromium curl dehydrated gcc knot knot-dnsutils krb5-admin-server krb5-kdc krb5-pkinit krb5-user ldap-utils lego libapache2-mod-auth-gssapi libapache2-mod-auth-openidc libfaketime libkrb5-dev libnginx-mod-http-js libpam-krb5 libpam-wrapper libsasl2-modules-gssapi-mit nginx oathtool openssl pebble postgresql python3-dev slapd sssd-idp tor uacme unbound $*"
+packages="389-ds-base acme-tiny acmetool apache2 ca-certificates caddy certbot chromium curl dehydrated gcc knot knot-dnsutils krb5-admin-server krb5-kdc krb5-pkinit krb5-user ldap-utils lego libapache2-mod-auth-gssapi libapache2-mod-auth-openidc libfaketime libkrb5-dev libnginx-mod-http-js libpam-krb5 libpam-wrapper libsasl2-modules-gssapi-mit nginx oathtool openssh-client openssl pebble postgresql python3-dev slapd sssd-idp tor uacme unbound $*"
 
 missing=""
 for package in $packages; do
