@@ -1,4 +1,4 @@
-"""`make bench`: prints a table and writes var/bench.json. It takes about six minutes and stops by itself.
+"""`make bench`: prints a table and writes var/bench.json. It takes about ten minutes and stops by itself.
 `ARGS=--growth` measures PostgreSQL alone, on fresh tables and with a million rows in each, and writes var/bench-growth.json.
 
 Figures are medians of interleaved rounds; a ratio is CPU by the P-256 sign + verify of the same minute, so that machines compare.
@@ -20,6 +20,7 @@ from bench.postgres import MILLION, postgres_rows
 from bench.process import empty_plugin_rows, memory_rows, shipped_ca, start_row
 from bench.proofs import proof_rows
 from bench.sessions import session_rows
+from bench.sign_in import sign_in_rows
 from bench.status import lists_rows, ocsp_rows
 from bench.tokens import token_rows
 from bench.wrk import installed
@@ -70,6 +71,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         ("inventory", inventory_rows),
         ("plugins", empty_plugin_rows),
         ("sessions", session_rows),
+        ("sign-in", sign_in_rows),
         ("provider", provider_rows),
         ("status", revocation_rows),
         ("postgres", postgres_rows),

@@ -201,25 +201,27 @@ def test_s101_bombs_in_an_attestation_are_refused_before_anything_verifies_them(
     certificate = maker.certificate.public_bytes(Encoding.DER)
     big = maker.issue("Example Key", generate_rsa(3, 2048)).public_bytes(Encoding.DER)
     aaguid = maker.aaguid
-    for x5c in (
-        [],
-        [certificate] * 7,
-        [certificate] * 64,
-        [b"\0" * 8193],
-        [certificate, b"\x30" * 4000],
-        "x5c",
-        [1],
-        {"a": certificate},
-        None,
-        [big],
-    ):
+    unread, many = "x5c is no list of certificates", "certificates: expected 1 to 6"
+    chains: list[tuple[Any, str]] = [
+        ([], "x5c is empty"),
+        ([certificate] * 7, many),
+        ([certificate] * 64, many),
+        ([b"\0" * 8193], unread),
+        ([certificate, b"\x30" * 4000], "ValueError"),
+        ([big], "exponent"),
+        ("x5c", unread),
+        ([1], unread),
+        ({"a": certificate}, unread),
+        (None, unread),
+    ]
+    for x5c, reason in chains:
         key.fmt, key.statement = "packed", {"alg": -7, "sig": b"s" * 70, "x5c": x5c}
         begun = {"challenge_id": "c", "publicKey": {"challenge": "c" * 43, "user": {"id": "dXNlcg"}}}
         whole = key.make(begun, HERE.origins[0])
         content = loads(b64url_decode(whole["response"]["attestationObject"]))
         content["authData"] = content["authData"][:37] + aaguid + content["authData"][53:]
         whole["response"]["attestationObject"] = b64url_encode(dumps(content))
-        with pytest.raises((Unproven, Unattested)):
+        with pytest.raises((Unproven, Unattested), match=reason):
             register(msgspec.convert(whole, Registration), HERE, b64(begun), models, FakeNow.now())
 
 
