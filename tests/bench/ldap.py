@@ -105,7 +105,7 @@ def main() -> None:
         with seed.open("w") as file:
             file.write((DATA / "seed.ldif").read_text() + "\n")
             file.writelines(entries(asked.people, asked.groups))
-        slapd = Slapd(folder / "slapd", seed=seed, max_size=4 * 1024**3)
+        slapd = Slapd(folder / "slapd", seed=seed, max_size=4 * 1024**3, loading=900)
         begun = time.perf_counter()
         with slapd.running():
             print(f"{asked.people} people and {asked.groups} groups, loaded in {time.perf_counter() - begun:.0f} s")

@@ -38,6 +38,7 @@ class Slapd:
 
     ``environ`` is that of a realm (:class:`rig.kdc.Kdc`), for binds by a ticket with the keytab ``keytab``. ``tls`` are the paths of CA,
     certificate and key. ``config`` is LDIF that follows the configuration; ``schema`` replaces the schema of FreeIPA.
+    ``loading`` is how many seconds the entries may take.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Slapd:
         seed: Path = DATA / "seed.ldif",
         port: int = 0,
         max_size: int = 67_108_864,
+        loading: float = PATIENCE,
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
@@ -66,6 +68,7 @@ class Slapd:
         self._config = config
         self._tls = tls
         self._max_size = max_size
+        self._loading = loading
         self._schema = schema
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -93,7 +96,7 @@ class Slapd:
         (self.folder / "db").mkdir()
         (self.folder / "config.ldif").write_text(self._configuration())
         self._done("slapadd", "-q", "-n", "0", "-F", "slapd.d", "-l", "config.ldif")
-        self._done("slapadd", "-q", "-n", "1", "-F", "slapd.d", "-l", str(self.seed))
+        self._done("slapadd", "-q", "-n", "1", "-F", "slapd.d", "-l", str(self.seed), seconds=self._loading)
 
     def start(self) -> None:
         """From here it listens; again after :meth:`stop` on the same port with the same entries."""
@@ -161,8 +164,8 @@ class Slapd:
             text = text.replace(place, str(value))
         return text
 
-    def _done(self, *command: str) -> None:
-        done = subprocess.run(command, cwd=self.folder, env=self.environ, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    def _done(self, *command: str, seconds: float = PATIENCE) -> None:
+        done = subprocess.run(command, cwd=self.folder, env=self.environ, check=False, capture_output=True, text=True, timeout=seconds)
         assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
 
 
