@@ -17,10 +17,10 @@ export UV_COMPILE_BYTECODE = 1
 unexport PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 .DEFAULT_GOAL = help
-.PHONY: help kerberos run test test-faults mutants peers peers-all lint bench bench-peer bench-instructions docs lock clean
+.PHONY: help kerberos run test test-faults mutants peers peers-all lint bench bench-peer bench-instructions docs messages lock clean
 
 help:
-	@echo 'make run | test | test-faults | mutants | peers | peers-all | lint | bench | bench-peer | bench-instructions | docs | lock | clean'
+	@echo 'make run | test | test-faults | mutants | peers | peers-all | lint | bench | bench-peer | bench-instructions | docs | messages | lock | clean'
 
 run: $(UV)
 	@$(SYNC) --inexact --no-default-groups
@@ -91,6 +91,10 @@ bench-instructions: $(UV)
 docs: $(UV)
 	@$(SYNC_ALL)
 	.venv/bin/sphinx-build -W --keep-going docs docs/_build
+
+messages: $(UV)
+	@$(SYNC_ALL)
+	@.venv/bin/python tests/rig/messages.py $(ARGS)
 
 lock: $(UV)
 	@$(PYTHON) tests/rig/lock.py $(UV)

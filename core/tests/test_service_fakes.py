@@ -80,8 +80,11 @@ def test_a_form_of_another_page_is_refused(headers, token):
 def test_a_refusal_is_said_as_the_caller_reads():
     pages, gone = FakePages(prefix="/idp"), NotFound("no device waits")
 
-    assert pages.refusal(gone, "text/html,*/*").body == b"no device waits"
-    assert msgspec.json.decode(pages.refusal(gone, "*/*").body) == {"error": "not_found", "error_description": "no device waits"}
+    assert pages.refusal(gone, {"Accept": "text/html,*/*"}).body == b"no device waits"
+    assert msgspec.json.decode(pages.refusal(gone, {"Accept": "*/*"}).body) == {
+        "error": "not_found",
+        "error_description": "no device waits",
+    }
     assert dict(pages.see_other("/login").headers)["Location"] == "/idp/login"
 
 

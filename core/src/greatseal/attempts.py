@@ -4,6 +4,7 @@ their owner, since a whole office may come from one address."""
 from greatseal.api.http import Call
 from greatseal.api.identity import Continue
 from greatseal.api.kerberos import Absent, Accepted, Negotiator
+from greatseal.api.messages import plural
 from greatseal.api.problems import RateLimited, Unavailable
 from greatseal.host import Limits
 from greatseal.net.addresses import source_of
@@ -45,4 +46,7 @@ class TicketLimits:
     def _hit(self, bucket: str, key: str, most: int) -> None:
         wait = self._limits.hit(bucket, key, most, WINDOW)
         if wait is not None:
-            raise RateLimited(f"too many requests; try again in {wait} seconds", headers={"Retry-After": str(wait)})
+            raise RateLimited(
+                plural("too many requests; try again in one second", "too many requests; try again in %(count)d seconds", wait),
+                headers={"Retry-After": str(wait)},
+            )

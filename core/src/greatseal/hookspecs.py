@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from greatseal.api.identity import Authenticator, LoginOptions, PasswordChanger
     from greatseal.api.issuance import FinalizeCheck, IdentifierType, IssuanceObserver, Issuer, SanInjector
     from greatseal.api.keys import KeyStore
+    from greatseal.api.languages import Catalogue
     from greatseal.api.log import LogBackend
     from greatseal.api.pages import StartPart
     from greatseal.api.services import ServiceKey
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("greatseal")
 
 __all__ = [
-    "account_bindings", "audit_events", "auth_schemes", "authenticators", "challenge_validators", "checks", "claims",
+    "account_bindings", "audit_events", "auth_schemes", "authenticators", "catalogues", "challenge_validators", "checks", "claims",
     "client_auth_methods", "client_resolvers", "client_trust", "commands", "components", "ctl", "directories", "discovery",
     "extensions", "finalize_checks", "grant_checks", "grants", "identifier_types", "issuance_observers", "issuers", "jobs",
     "key_stores", "lifespans", "log_backends", "login_options", "notes", "operations", "password_changers", "permissions", "routes",
@@ -79,6 +80,11 @@ def permissions() -> "Sequence[PermissionName]":
 @hookspec
 def audit_events() -> "Sequence[EventType]":
     """The audit event types that the plugin writes, for the reference and ``host.audit_events()``. Writing another fails in tests."""
+
+
+@hookspec
+def catalogues() -> "Sequence[Catalogue]":
+    """Translations of what people read on pages and in mails: of the plugin's own messages, and perhaps of those of others."""
 
 
 @hookspec

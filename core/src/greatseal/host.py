@@ -10,6 +10,7 @@ import structlog
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.declarations import EventType, PermissionName
 from greatseal.api.keys import BlockedKeys, Keys
+from greatseal.api.languages import Languages
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Database, Tx
 
@@ -295,6 +296,10 @@ class Host(Protocol):
     @property
     def strikes(self) -> Strikes:
         """Single use of keys that come from outside."""
+
+    @property
+    def languages(self) -> Languages:
+        """Those of pages and mails, from the first lifespan on."""
 
     @property
     def limits(self) -> Limits:

@@ -373,10 +373,10 @@ async def test_the_problems_of_pages_are_said_by_who_makes_pages(serve, broken):
     async def failing(_call):
         raise RuntimeError
 
-    def refusal(problem, accept):
+    def refusal(problem, headers):
         if broken:
             raise LookupError("no template")
-        return Reply.text(f"{problem.error} for {accept}", status=problem.status)
+        return Reply.text(f"{problem.error} for {headers['Accept']}", status=problem.status)
 
     styles = [Route("GET", "/page", refused, style="page"), Route("GET", "/fails", failing, style="page"), Route("GET", "/api", refused)]
     served = await serve(styles, refusal=refusal)

@@ -1,19 +1,22 @@
 """The start page at /: what runs here, for people, without scripts (ruling R106)."""
 
 import re
+from types import SimpleNamespace
 
 import aiohttp
 
 from greatseal.api.pages import STYLE, StartLine, StartPart
 from greatseal.http.start import StartPage
+from greatseal.kernel.languages import LanguagesImpl
 
+CALL = SimpleNamespace(headers={})
 EVIL = "<script>alert('1')</script>&\"\ud800"
 
 
 async def shown(*parts, **look):
-    page = StartPage(parts, base_url="https://id.example.org/under", **{"name": None, "theme": None, **look})
+    page = StartPage(parts, base_url="https://id.example.org/under", languages=LanguagesImpl([]), **{"name": None, "theme": None, **look})
     front, style = page.routes()
-    return await front.handler(None), await style.handler(None)
+    return await front.handler(CALL), await style.handler(None)
 
 
 async def test_r106_every_part_is_a_heading_with_its_lines():

@@ -153,6 +153,7 @@ MEMBERS = {
     "discovery": ("from greatseal.api.http import Discovery", "[Discovery({}, members=dict)]", {
         "'openidd'": "document is 'openidd'; it is one of 'oauth', 'openid', 'resource', 'federation', 'acme', 'jwks', 'features'",
     }),
+    "catalogues": ("from greatseal.api.languages import Catalogue", "[Catalogue({})]", {"5": "package is 5; it is a text"}),
     "settings": ("from greatseal.api.declarations import Owns", "[Owns({})]", {
         "'mine', dict": "struct is <class 'dict'>; it is of the type type[msgspec.Struct]",
     }),

@@ -5,6 +5,8 @@ import sys
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from greatseal.testing.desk import hidden_fields
 
 TUTORIAL = (Path(__file__).parents[3] / "docs/tutorial/pages.md").read_text()
 HTML = {"Accept": "text/html"}
+CALL: Any = SimpleNamespace(headers={})
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ async def test_the_kernel_has_the_service_say_a_refusal(desk):
 async def test_a_page_runs_the_script_that_it_is_given_and_no_other(desk):
     pages = desk.service.host("guest").service(PAGES)
 
-    reply = pages.page(None, "error.html", script="let a = 1 < 2 && '\"'", title="x", problem=BadRequest("y"))
+    reply = pages.page(CALL, "error.html", script="let a = 1 < 2 && '\"'", title="x", problem=BadRequest("y"))
 
     (policy,) = [value for name, value in reply.headers if name == "Content-Security-Policy"]
     digest = b64encode(sha256(b"let a = 1 < 2 && '\"'").digest()).decode()
@@ -97,7 +100,7 @@ async def test_a_page_runs_the_script_that_it_is_given_and_no_other(desk):
 @pytest.mark.parametrize("script", ["'</script>'", "x = '<!--'"])
 async def test_a_script_that_would_end_early_is_refused(desk, script):
     with pytest.raises(ValueError, match="which would end it"):
-        desk.service.host("guest").service(PAGES).page(None, "error.html", script=script)
+        desk.service.host("guest").service(PAGES).page(CALL, "error.html", script=script)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +108,4 @@ async def test_a_script_that_would_end_early_is_refused(desk, script):
 )
 async def test_a_template_that_is_not_there_is_an_error_with_its_name(desk, template):
     with pytest.raises(LookupError, match="no_such_package" if "no_such" in template else re.escape(template.rpartition("/")[2])):
-        desk.service.host("guest").service(PAGES).page(None, template)
+        desk.service.host("guest").service(PAGES).page(CALL, template)

@@ -18,6 +18,7 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.notices import NoticeCarrier, Undeliverable
 from greatseal.api.problems import Problem
+from greatseal.testing.catalogues import languages
 from greatseal.testing.notices import SECRET, NoticeCarrierContract, letter_to
 from greatseal.testing.schema import schema_matches
 from greatseal_notices.letters import Writer, address_of
@@ -26,7 +27,10 @@ from greatseal_notices.tables import SCHEMA
 from greatseal_notices.webhook import SIGNATURE, WebhookCarrier
 
 ANN = User(username="ann", realm="EXAMPLE.ORG", source="file", email="ann@example.org", display_name="Ann Example")
-WRITER = Writer(display_name="Example Organisation", sender="accounts@example.org", account="https://id.example.org/account")
+LANGUAGES = languages("greatseal", "greatseal_notices")
+WRITER = Writer(
+    display_name="Example Organisation", sender="accounts@example.org", account="https://id.example.org/account", languages=LANGUAGES
+)
 KEY = Secret("a secret of the webhook")
 NOW = 1_800_000_000_000_000
 MAIL = {"smtp_server": "mail.example.org", "from_address": "accounts@example.org"}
@@ -136,7 +140,7 @@ def test_every_attempt_has_the_same_id_and_the_date_of_its_own() -> None:
 
 
 def test_what_a_person_reads() -> None:
-    text = WRITER.text(letter_to(ANN, link=SECRET, Passkey="My phone"))
+    text = WRITER.text(letter_to(ANN, link=SECRET, Passkey="My phone"), LANGUAGES.best(["en"]))
 
     assert text == (
         "Hello Ann Example,\n\n"

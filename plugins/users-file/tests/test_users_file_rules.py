@@ -37,7 +37,7 @@ GOOD = "correct horse battery"
     ],
 )
 def test_a_password_that_would_be_found_is_refused_and_the_reason_named(password, why):
-    assert any(why in one for one in objections(password, "lovelace")), objections(password, "lovelace")
+    assert any(why in str(one) for one in objections(password, "lovelace")), objections(password, "lovelace")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_every_text_has_an_answer_at_once(text):
     found = objections(text, "ada")
 
     assert bool(found) or len(text) >= SHORTEST
-    assert not text or text not in " ".join(found) or len(text) < SHORTEST
+    assert not text or text not in " ".join(map(str, found)) or len(text) < SHORTEST
 
 
 def run(path, *words, given):

@@ -17,6 +17,7 @@ from greatseal.api.clients import Client, ProvenRequest, Registration
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Text
 from greatseal.api.problems import BadRequest, Unauthenticated
 from greatseal.api.store import Tx
 from greatseal.api.tokens import Granted
@@ -62,8 +63,8 @@ class Wish(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Plain text for the consent page, escaped there. With ``remember`` the person is asked once for it, without it every time."""
 
-    title: str
-    lines: tuple[str, ...] = ()
+    title: Text
+    lines: tuple[Text, ...] = ()
     remember: str | None = None
 
 
@@ -233,7 +234,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         """For programs; the client is named by each as it likes."""
         return {
             "scopes": [{"name": scope.name, "description": scope.description, "claims": scope.claims} for scope in self.scopes],
-            "details": [{"title": one.title, "lines": one.lines} for one in self.shown],
+            "details": [{"title": str(one.title), "lines": [str(line) for line in one.lines]} for one in self.shown],
             **({"client_host": self.client.host} if self.client.host else {}),
         }
 

@@ -5,6 +5,8 @@ Anybody may say anything: it helps a person to know their own devices again, and
 
 import re
 
+from greatseal.api.messages import Message, Text
+
 __all__ = ["browser_of", "is_browser"]
 
 _BROWSERS = (
@@ -18,13 +20,13 @@ _BROWSERS = (
     ("Safari/", "Safari"),
 )
 """By what a browser is known: the first that fits, since most of them name those before them too."""
-_SYSTEMS = (
+_SYSTEMS: tuple[tuple[str, Text], ...] = (
     ("Android", "Android"),
-    ("iPhone", "an iPhone"),
-    ("iPad", "an iPad"),
+    ("iPhone", Message("an iPhone")),
+    ("iPad", Message("an iPad")),
     ("Windows", "Windows"),
     ("CrOS", "ChromeOS"),
-    ("Macintosh", "a Mac"),
+    ("Macintosh", Message("a Mac")),
     ("Linux", "Linux"),
 )
 _PRODUCT = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,31}", re.ASCII)
@@ -35,12 +37,12 @@ def is_browser(user_agent: str | None) -> bool:
     return user_agent is not None and user_agent.startswith("Mozilla/")
 
 
-def browser_of(user_agent: str | None) -> str:
+def browser_of(user_agent: str | None) -> Text:
     """Such as ``Firefox on Linux``; of what is no browser, the name that it gives itself."""
     agent = user_agent or ""
     if not is_browser(agent):
         product = _PRODUCT.match(agent)
-        return "Unknown program" if product is None else f"Program {product[0]}"
-    browser = next((name for mark, name in _BROWSERS if mark in agent), "Browser")
+        return Message("Unknown program") if product is None else Message("Program %(name)s", {"name": product[0]})
+    browser: Text = next((name for mark, name in _BROWSERS if mark in agent), Message("Browser"))
     system = next((name for mark, name in _SYSTEMS if mark in agent), None)
-    return browser if system is None else f"{browser} on {system}"
+    return browser if system is None else Message("%(browser)s on %(system)s", {"browser": browser, "system": system})

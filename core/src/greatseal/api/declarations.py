@@ -148,7 +148,10 @@ class PermissionName(msgspec.Struct, frozen=True):
 
 
 class ScopeDefinition(msgspec.Struct, frozen=True):
-    """A scope that OAuth clients may ask for, and the claims that it releases (OpenID Connect Core s5.4)."""
+    """A scope that OAuth clients may ask for, and the claims that it releases (OpenID Connect Core s5.4).
+
+    Pages say the description in their language where a catalogue has it.
+    """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
     description: str

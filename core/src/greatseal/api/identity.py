@@ -16,6 +16,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.http import Call, Caller, Reply
+from greatseal.api.messages import Text
 from greatseal.api.problems import Forbidden, Unauthenticated
 from greatseal.api.store import Tx
 
@@ -179,14 +180,14 @@ class LoginScript(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    display_name: str
+    display_name: Text
     path: str
     """Of the script, under the issuer; a route of the plugin serves it."""
-    without: str
+    without: Text
     """What the page says where scripts do not run."""
     autofill: str = ""
     """The word that has the browser offer it in the user name field, such as ``webauthn`` (HTML, autofill detail tokens)."""
-    words: Mapping[str, str] = msgspec.field(default_factory=dict)
+    words: Mapping[str, Text] = msgspec.field(default_factory=dict)
 
 
 class LoginOptions(ABC):
@@ -210,7 +211,7 @@ class LoginOptions(ABC):
 class ChangeRefused(msgspec.Struct, frozen=True, kw_only=True):
     """The password was not changed. ``messages`` are the backend's words for the person, such as its rules."""
 
-    messages: tuple[str, ...]
+    messages: tuple[Text, ...]
 
 
 class PasswordChanger(ABC):
@@ -297,7 +298,7 @@ class Factor(Component):
     """Whether it is a code to be typed (:meth:`prove`), or else a sign-in of its own: that of the :class:`LoginScript` of this ``name``."""
     page: ClassVar[str]
     """The path of the page where a person gets one."""
-    words: ClassVar[str]
+    words: ClassVar[Text]
     """Of the link there."""
 
     @abstractmethod

@@ -16,31 +16,35 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.http import Call
+from greatseal.api.languages import ranges_of
+from greatseal.api.messages import Message, Text, marked
 from greatseal.api.problems import Problem
 from greatseal.api.store import Tx
 
-__all__ = ["NOT_YOU", "Letter", "Notice", "NoticeCarrier", "Notices", "Undeliverable", "seen"]
+__all__ = ["NOT_YOU", "Letter", "Met", "Notice", "NoticeCarrier", "Notices", "Undeliverable", "seen", "warning"]
 
-NOT_YOU = (
+NOT_YOU = Message(
     "If this was you, there is nothing to do. If it was not, sign in, end the sessions that are not yours, change your password, "
     "and tell your administrator."
 )
 """The text of a notice that warns."""
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, Text] = MappingProxyType({})
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """What happened, to a person who is to know of it. It holds no secret, but for a ``link`` that its reader follows.
 
     ``kind`` is for programs (``passkey_added``), ``title`` says it in one line, ``text`` in sentences what it means and what to do;
-    ``facts`` are shown as they are, by what they are (``Address``). None of them has more than 500 characters, and each is one line.
+    ``facts`` are shown by what they are (``Address``, which is marked). None of them has more than 500 characters, and each is one line.
+    ``languages`` are those that the person wishes, best first.
     """
 
     kind: str
     subject: str
-    title: str
-    text: str
-    facts: Mapping[str, str] = _NOTHING
+    title: Text
+    text: Text
+    facts: Mapping[str, Text] = _NOTHING
+    languages: tuple[str, ...] = ()
     link: Secret | None = None
     """A link that nobody but the person may have: the notice is given to carriers that are private, and to no other."""
     seconds: int = 86_400
@@ -61,9 +65,22 @@ class Notices(Protocol):
         """
 
 
-def seen(call: Call) -> dict[str, str]:
-    """The facts of a call: where it comes from, and what the browser says that it is."""
-    return {"Address": call.remote, "Browser": browser_of(call.headers.get("User-Agent"))}
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call tells of who sent it: the facts of a notice, and the languages of its browser."""
+
+    facts: Mapping[str, Text] = _NOTHING
+    languages: tuple[str, ...] = ()
+
+
+def seen(call: Call) -> Met:
+    """Where a call comes from, what the browser says that it is, and which languages it wishes."""
+    facts = {marked("Address"): call.remote, marked("Browser"): browser_of(call.headers.get("User-Agent"))}
+    return Met(facts=facts, languages=ranges_of(call.headers.get("Accept-Language", "")))
+
+
+def warning(kind: str, subject: str, title: Message, met: Met) -> Notice:
+    """A notice of what the person should have done themselves, and what to do if it was somebody else."""
+    return Notice(kind=kind, subject=subject, title=title, text=NOT_YOU, facts=met.facts, languages=met.languages)
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):

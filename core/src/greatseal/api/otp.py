@@ -19,10 +19,14 @@ Kind = Literal["totp", "hotp"]
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose tokens: the canonical subject, and the person as their directory knows them, None where no directory serves the realm."""
+    """Whose tokens: the canonical subject, and the person as their directory knows them, None where no directory serves the realm.
+
+    ``languages`` are those of the browser that changes something, best first: the person is told in one of them.
+    """
 
     subject: str
     user: User | None
+    languages: tuple[str, ...] = ()
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):

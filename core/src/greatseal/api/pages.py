@@ -1,7 +1,7 @@
 """What pages for people share: their look and forms, how they say a refusal, and the start page ``/`` that every plugin may add to."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -11,6 +11,7 @@ import msgspec
 from greatseal.api.components import Component
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers, SessionView
+from greatseal.api.messages import Message, Text
 from greatseal.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class StartLine(msgspec.Struct, frozen=True, kw_only=True):
     ``link`` is a URL, or a path of this service under its base URL, beginning with one slash.
     """
 
-    words: str
+    words: Text
     link: str | None = None
     value: str | None = None
 
@@ -39,26 +40,26 @@ class StartPart(msgspec.Struct, frozen=True, kw_only=True):
     ``lines`` is called for every request, when all lifespans are open; a part without lines is left out.
     """
 
-    title: str
+    title: Text
     lines: Callable[[], Sequence[StartLine]]
 
 
 class AccountLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a part of the account page: what it is, and what is to be said of it."""
 
-    title: str
-    detail: str = ""
+    title: Text
+    detail: Text = ""
 
 
 class AccountPart(Component):
     """A part of the account page; whoever enables the plugin sees it. ``name`` is the key, and the parts are in its order."""
 
-    title: ClassVar[str]
+    title: ClassVar[Text]
     link: ClassVar[str]
     """The path of the page where the person changes it."""
-    words: ClassVar[str]
+    words: ClassVar[Text]
     """Of the link there."""
-    empty: ClassVar[str]
+    empty: ClassVar[Text]
     """What is said where there are no lines."""
 
     async def concerns(self, session: SessionView) -> bool:
@@ -85,6 +86,7 @@ class Pages(Protocol):
         wanted: "Wanted | None" = None,
         script: str | None = None,
         scripts: Iterable[str] = (),
+        languages: Iterable[str] = (),
         **values: object,
     ) -> Reply:
         """A page from a Jinja template with ``values``, everything escaped.
@@ -94,6 +96,9 @@ class Pages(Protocol):
         with. A form carries ``<input type="hidden" name="form_token" value="{{ form_token }}">``, and what it is sent to asks
         :meth:`check_form`. A page that asks a person has ``wanted`` and includes ``wanted.html``, which shows it, and in its form
         ``decision.html``, the two buttons that send ``decision`` as ``approve`` or ``deny``.
+
+        Its own words stand between ``{% trans %}`` and ``{% endtrans %}``. Of ``values`` each Message is said in the language of the page:
+        the first of ``languages`` that is offered, such as those of an authorization request, else the one of the browser.
 
         Forms lead to this origin and to ``form_targets`` (CSP sources) alone, frames show ``frame_sources`` alone, and
         pictures are the logos of the service and of ``wanted`` alone. ``script`` is JavaScript that runs at the end of the page,
@@ -116,28 +121,29 @@ class Pages(Protocol):
     def check_form(self, call: Call, form: Parameters) -> None:
         """Raises :class:`greatseal.http.csrf.ForeignOrigin`, a Forbidden, for a form of no page of ours, or of one that is too old."""
 
-    def refusal(self, problem: Problem, accept: str) -> Reply:
-        """How a route of style ``page`` says a problem to who sent that ``Accept``: a page for people, JSON for programs.
+    def refusal(self, problem: Problem, headers: Mapping[str, str]) -> Reply:
+        """How a route of style ``page`` says a problem to who sent these headers: a page for people, JSON for programs, by ``Accept``.
 
         The kernel asks it: a handler of such a route raises, like every other.
         """
 
 
 TITLES = {
-    400: "This request cannot be carried out",
-    401: "You are not signed in",
-    403: "You may not do this",
-    404: "This is not here",
-    405: "This page does not take that request",
-    408: "The request took too long",
-    409: "This has changed in the meantime",
-    413: "That was too much",
-    415: "This kind of content is not accepted",
-    429: "Too many attempts",
-    503: "Part of the service cannot be reached",
+    400: Message("This request cannot be carried out"),
+    401: Message("You are not signed in"),
+    403: Message("You may not do this"),
+    404: Message("This is not here"),
+    405: Message("This page does not take that request"),
+    408: Message("The request took too long"),
+    409: Message("This has changed in the meantime"),
+    413: Message("That was too much"),
+    415: Message("This kind of content is not accepted"),
+    429: Message("Too many attempts"),
+    503: Message("Part of the service cannot be reached"),
 }
+_FAULT = Message("Something went wrong")
 
 
-def title_of(status: int) -> str:
+def title_of(status: int) -> Message:
     """The title of a page that says a refusal."""
-    return TITLES.get(status, TITLES[400] if status < 500 else "Something went wrong")
+    return TITLES.get(status, TITLES[400] if status < 500 else _FAULT)

@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from greatseal.api.messages import Message, Text
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Problem(Exception):
     """A refusal that a caller may see.
 
-    ``detail`` is public: it says what was found, what was expected and what to do. ``cause`` is for the log alone.
+    ``detail`` is public: it says what was found, what was expected and what to do. A Message is for people, and pages translate it; a
+    ``str`` is for developers. ``cause`` is for the log alone.
     ``headers`` are added to the reply, ``members`` to its body. ``identifier`` and ``subproblems`` are those of RFC 8555 s6.7.1.
     The class decides status and code; the style of the route decides the shape (:mod:`greatseal.http.render`).
     """
@@ -23,7 +26,7 @@ class Problem(Exception):
 
     def __init__(
         self,
-        detail: str = "",
+        detail: Text = "",
         *,
         cause: str = "",
         headers: Mapping[str, str] = _NOTHING,
@@ -31,8 +34,9 @@ class Problem(Exception):
         identifier: Mapping[str, str] | None = None,
         subproblems: "Sequence[Problem]" = (),
     ) -> None:
-        super().__init__(detail)
-        self.detail = detail
+        self.message = detail
+        self.detail = str(detail)
+        super().__init__(self.detail)
         self.cause = cause
         self.headers = dict(headers)
         self.members = dict(members)
@@ -111,7 +115,7 @@ class Unavailable(Problem):
 
     status, error, type = 503, "unavailable", "serverInternal"
 
-    def __init__(self, detail: str = "", *, cause: str = "", retry_after: int = 5, headers: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(self, detail: Text = "", *, cause: str = "", retry_after: int = 5, headers: Mapping[str, str] = _NOTHING) -> None:
         super().__init__(detail, cause=cause, headers={"Retry-After": str(retry_after), **headers})
 
 
@@ -151,7 +155,7 @@ class TlsFailure(Outbound):
     status, error, type = 400, "tls", "tls"
 
 
-BACKEND_DOWN = "a service that is needed for this cannot be reached now; try again soon"
+BACKEND_DOWN = Message("a service that is needed for this cannot be reached now; try again soon")
 
 
 class StartProblem(Exception):

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import Forbidden
 
 FORM = "application/x-www-form-urlencoded"
@@ -27,9 +28,9 @@ def refuse_foreign(
     else None. A browser may send ``Origin: null`` for our own form because of the referrer policy: then Sec-Fetch-Site decides.
     """
     if content_type is not None and content_type != "application/json" and not (content_type == FORM and form_token_valid):
-        raise ForeignOrigin("a body must be application/json, or a form of this service")
+        raise ForeignOrigin(Message("a body must be application/json, or a form of this service"))
     if fetch_site is not None and fetch_site not in {"same-origin", "none"}:
-        raise ForeignOrigin("the request comes from another site")
+        raise ForeignOrigin(Message("the request comes from another site"))
     if origin is None or origin in own_origins or (origin == "null" and fetch_site == "same-origin"):
         return
-    raise ForeignOrigin("the request comes from another origin")
+    raise ForeignOrigin(Message("the request comes from another origin"))

@@ -18,6 +18,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from greatseal.api.http import AuthScheme, Reply, Route, Rule, Style
+from greatseal.api.languages import Languages
+from greatseal.api.messages import Message
 from greatseal.api.nodes import Forwarded
 from greatseal.api.problems import Internal, MethodNotAllowed, NotFound, Outbound, PayloadTooLarge, Problem
 from greatseal.http.call import ForwardedCall, HttpCall, RoutedCall, Surroundings
@@ -38,7 +40,7 @@ _LOGGED_PATH = 200
 Observer = Callable[[str, str, str], Callable[[float], None]]
 """Makes for a method, a route and a status what is told the seconds of each request."""
 
-Refusal = Callable[[Problem, str], Reply]
+Refusal = Callable[[Problem, Mapping[str, str]], Reply]
 """See :meth:`greatseal.api.pages.Pages.refusal`."""
 
 
@@ -60,8 +62,8 @@ class Dispatcher:
     and it begins with the prefix, once more without it. ``trusted_proxies`` are CIDRs, and ``unix`` for the Unix socket's peers.
     With ``believes_client_cert`` those say in Client-Cert whose certificate they saw. With ``owners`` a call of a route with an owner may
     go to another node. ``observer`` makes who is told the seconds of requests. ``refusal`` says the problems of pages, where there is
-    somebody who makes pages. ``who`` names the plugin of a route, for the log of what it did not expect. Raises ValueError for routes
-    that :func:`check_routes` would report.
+    somebody who makes pages; plain ones are said in ``languages``. ``who`` names the plugin of a route, for the log of what it did not
+    expect. Raises ValueError for routes that :func:`check_routes` would report.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Dispatcher:
         owners: Owners | None = None,
         observer: Observer | None = None,
         refusal: Refusal | None = None,
+        languages: Languages | None = None,
         who: Callable[[Route], str] | None = None,
         believes_client_cert: bool = True,
     ) -> None:
@@ -86,6 +89,7 @@ class Dispatcher:
         self._observer = observer
         self._unmatched = self._observed("", "unmatched")  # anybody may choose method and path
         self._refusal = refusal
+        self._languages = languages
         self._who = who
         self._log_request = brief(log, "request")
         self._prefix = urlsplit(base_url).path
@@ -198,16 +202,18 @@ class Dispatcher:
     def _incident(self, error: Exception, style: Style, headers: Mapping[str, str], number: str, route: Route | None = None) -> Reply:
         named = {"brought_by": self._who(route)} if self._who and route else {}
         self._log.error("unexpected exception", incident=number, exc_info=error, **named)
-        fault = Internal(f"an unexpected fault; tell the operator the incident {number}", members={"incident": number})
+        fault = Internal(
+            Message("an unexpected fault; tell the operator the incident %(number)s", {"number": number}), members={"incident": number}
+        )
         return self._refused(fault, style, headers)
 
     def _refused(self, problem: Problem, style: Style, headers: Mapping[str, str]) -> Reply:
         if style == "page" and self._refusal is not None:
             try:
-                return self._refusal(problem, headers.get("Accept", ""))
+                return self._refusal(problem, headers)
             except Exception as error:  # noqa: BLE001  # whoever makes the pages: the plain one is always there
                 self._log.error("the page of a refusal cannot be made", exc_info=error)
-        return render(problem, style)
+        return render(problem, style, self._languages.of(headers) if style == "page" and self._languages is not None else None)
 
     def _response(self, reply: Reply, style: Style, headers: Mapping[str, str], outcome: "_Outcome") -> tuple[WireResponse, int]:
         try:
@@ -348,4 +354,4 @@ def _unmatched(match: Match[_Endpoint]) -> Problem:
     if match.allowed:
         allowed = ", ".join(sorted(match.allowed))
         return MethodNotAllowed(f"this URL takes {allowed}", headers={"Allow": allowed})
-    return NotFound("there is nothing under this URL")
+    return NotFound(Message("there is nothing under this URL"))

@@ -8,6 +8,8 @@ import msgspec
 import orjson
 
 from greatseal.api.http import Reply, Style
+from greatseal.api.languages import Language
+from greatseal.api.messages import Text
 from greatseal.api.problems import Problem
 from greatseal.http.page import CONTENT_SECURITY_POLICY, error_page
 
@@ -17,15 +19,15 @@ ACME_ERROR = "urn:ietf:params:acme:error:"
 _NOT_DESCRIPTION = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 
 
-def render(problem: Problem, style: Style) -> Reply:
-    """The answer that says ``problem``."""
+def render(problem: Problem, style: Style, language: Language | None = None) -> Reply:
+    """The answer that says ``problem``; a page does in the language, else in English."""
     match style:
         case "acme" | "acme-admin":
             body, content_type = _json(_document(problem)), "application/problem+json"
         case "oauth" | "api":
             body, content_type = _json(_error_object(problem, style)), "application/json"
         case "page":
-            body = error_page(status=problem.status, error=problem.error, detail=_detail(problem))
+            body = error_page(problem, _message(problem), language)
             content_type = "text/html; charset=utf-8"
     headers = tuple(problem.headers.items())
     if style == "page":
@@ -56,7 +58,11 @@ def _subproblem(problem: Problem) -> dict[str, Any]:
 
 
 def _detail(problem: Problem) -> str:
-    return problem.detail or HTTPStatus(problem.status).description or HTTPStatus(problem.status).phrase
+    return str(_message(problem))
+
+
+def _message(problem: Problem) -> Text:
+    return problem.message or HTTPStatus(problem.status).description or HTTPStatus(problem.status).phrase
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import Unavailable
 
 P = ParamSpec("P")
@@ -38,7 +39,7 @@ class BlockingPools:
         A caller that is cancelled while it waits takes its work away; what already runs ends in its own time.
         """
         if self._closed:
-            raise Unavailable("the service is stopping")
+            raise Unavailable(Message("the service is stopping"))
         workers = self._pools.get(pool)
         if workers is None:
             workers = self._pools[pool] = _Pool(pool, self._threads, self._max_waiting)
@@ -97,7 +98,9 @@ class _Pool:
 
     def submit(self, call: _Call) -> None:
         if self.waiting.qsize() >= self.max_waiting:
-            raise Unavailable("too much of this is going on now; try again", cause=f"pool {self.name}: {self.max_waiting} calls wait")
+            raise Unavailable(
+                Message("too much of this is going on now; try again"), cause=f"pool {self.name}: {self.max_waiting} calls wait"
+            )
         if self.started < self.threads:
             self._grow()
         self.waiting.put(call)
@@ -107,7 +110,7 @@ class _Pool:
             threading.Thread(target=self._work, name=f"{self.name}-{self.started + 1}", daemon=True).start()
         except RuntimeError as error:
             if not self.started:
-                raise Unavailable("there is no room for this now; try again", cause=f"pool {self.name}: {error}") from error
+                raise Unavailable(Message("there is no room for this now; try again"), cause=f"pool {self.name}: {error}") from error
         else:
             self.started += 1
 

@@ -12,6 +12,7 @@ import pluggy
 from greatseal import hookspecs
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Welcome
 from greatseal.api.http import Discovery, Route
+from greatseal.api.languages import Catalogue
 from greatseal.api.pages import StartPart
 from greatseal.api.problems import StartProblem
 from greatseal.api.services import ServiceKey
@@ -21,11 +22,11 @@ from greatseal.kernel.shapes import member_problem
 
 ITEMS: Mapping[str, type[Any] | UnionType] = {
     "settings": Owns | Reads, "schemas": Schema, "permissions": PermissionName, "audit_events": EventType, "discovery": Discovery,
-    "routes": Route, "verify": str, "notes": str,
+    "routes": Route, "verify": str, "notes": str, "catalogues": Catalogue,
     "lifespans": Lifespan, "jobs": Job, "checks": Check, "start_page": StartPart, "welcome": Welcome,
 }  # fmt: skip
 """What hooks return that are no components; the registry looks at those."""
-NAMED = {"audit_events": "name", "schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name"}
+NAMED = {"audit_events": "name", "schemas": "feature", "permissions": "name", "jobs": "name", "checks": "name", "catalogues": "package"}
 """Of these, what has a name that is there once."""
 
 

@@ -13,6 +13,7 @@ from greatseal import __version__
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, PermissionName, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
+from greatseal.api.languages import Catalogue
 from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
 from greatseal.api.problems import Problem, StartProblem
@@ -37,6 +38,7 @@ from greatseal.kernel.folders import FALLBACK, state_folder
 from greatseal.kernel.health import Health
 from greatseal.kernel.hooks import NAMED, Hooks, kind_of
 from greatseal.kernel.jobs import Jobs
+from greatseal.kernel.languages import LanguagesImpl
 from greatseal.kernel.limits import LimitsImpl
 from greatseal.kernel.loading import Loaded, features_of, load
 from greatseal.kernel.metrics import Metrics
@@ -86,6 +88,7 @@ class Kernel:
         self.order = self._find_services(hosts)
         self.hosts = {name: hosts[name] for name in self.order}
         self.peers = self._meet()
+        self.languages = self._find_languages()
         self._assemble()
         self._report.settle()
 
@@ -248,6 +251,12 @@ class Kernel:
         self._report.add([] if silent else wrong)
         return order
 
+    def _find_languages(self) -> LanguagesImpl:
+        """The languages of the core and the plugins; they are read when somebody wants them."""
+        enabled = list(self.plugins)
+        brought = sorted(self._collect("catalogues", with_host=False), key=lambda one: enabled.index(one[0]))
+        return LanguagesImpl([Catalogue("greatseal"), *(one for _, one in brought)], self._core(settings.Look).languages)
+
     def _meet(self) -> Peers | None:
         """The way to other nodes, where a plugin brings one; from here on handles tell theirs."""
         if not self.provides(PEERS):
@@ -288,7 +297,7 @@ class Kernel:
         webui = self._core(settings.Look)
         enabled = list(self.plugins)
         parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
-        start = StartPage(parts, base_url=self.base_url, name=webui.display_name, theme=webui.default_theme)
+        start = StartPage(parts, base_url=self.base_url, name=webui.display_name, theme=webui.default_theme, languages=self.languages)
         owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
         if admin := self.admin():
             exposition = Exposition(self.metrics, private=is_private(admin.listen), token=admin.metrics_token)
@@ -308,6 +317,7 @@ class Kernel:
         self._report.add(self._discovery_problems())
         if self._serving:
             self._report.add_of_settings([problem for _, problem in self._collect("verify")])
+            self._report.add_of_settings(self.languages.problems())
         self.notes: list[str] = [note for _, note in self._collect("notes")] if self._serving else []
 
     def _operations(self) -> dict[str, Callable[..., Any]]:

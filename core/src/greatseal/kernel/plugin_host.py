@@ -10,6 +10,7 @@ import structlog
 from greatseal.api.audit import AuditEvent, AuditQuery, AuditRecord
 from greatseal.api.declarations import EventType, PermissionName
 from greatseal.api.keys import Keys, Signer
+from greatseal.api.languages import Languages
 from greatseal.api.services import ServiceKey
 from greatseal.api.store import Tx
 from greatseal.audit import recorded
@@ -66,6 +67,10 @@ class PluginHost:
         self.metrics = kernel.metrics
         self.blocking = kernel.blocking
         self.scripts = kernel.scripts
+
+    @property
+    def languages(self) -> Languages:
+        return self._kernel.languages
 
     @property
     def keys(self) -> Keys:

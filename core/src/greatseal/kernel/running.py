@@ -173,6 +173,7 @@ async def _listeners(kernel: Kernel) -> AsyncIterator[Listeners]:
             owners=owners,
             observer=requests.of,
             refusal=kernel.refusal,
+            languages=kernel.languages,
             who=kernel.who_brought,
             believes_client_cert=name != "admin",  # any program of the machine may ask from there
         )

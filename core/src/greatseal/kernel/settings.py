@@ -85,3 +85,5 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
     """What the service calls itself; the host of the issuer when left out."""
+    languages: tuple[str, ...] = ()
+    """The languages of pages and mails, such as de and en: the first for whoever wishes no other. All that there are when left out."""

@@ -84,7 +84,7 @@ class DetailTypeContract(ABC):
             shown = await one.shown(detail, "alice@EXAMPLE")
             assert shown == await one.shown(detail, "alice@EXAMPLE")
             assert shown.title
-            assert all(line.isprintable() for line in (shown.title, *shown.lines)), "nothing that cannot be seen, and no second line"
+            assert all(str(line).isprintable() for line in (shown.title, *shown.lines)), "nothing that cannot be seen, and no second line"
 
     def test_what_is_granted_narrows_itself_and_less_is_no_more(self) -> None:
         one = self.detail_type()

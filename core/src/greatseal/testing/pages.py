@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
+from greatseal.api.moments import day_and_time
 from greatseal.api.problems import Problem
 from greatseal.http.csrf import ForeignOrigin, refuse_foreign
 
@@ -48,6 +49,7 @@ class FakePages:
         wanted: "Wanted | None" = None,
         script: str | None = None,
         scripts: Iterable[str] = (),
+        languages: Iterable[str] = (),  # noqa: ARG002  all is English
         **values: object,
     ) -> Reply:
         """As the contract says; of the headers, Content-Security-Policy alone."""
@@ -92,9 +94,9 @@ class FakePages:
         if form.get("form_token") != self.token:
             raise ForeignOrigin("the form is of no page of ours")
 
-    def refusal(self, problem: Problem, accept: str) -> Reply:
+    def refusal(self, problem: Problem, headers: Mapping[str, str]) -> Reply:
         """The words of the problem."""
-        if "text/html" in accept:
+        if "text/html" in headers.get("Accept", ""):
             return Reply.text(problem.detail, status=problem.status, content_type="text/html; charset=utf-8")
         return Reply.json({"error": problem.error, "error_description": problem.detail}, status=problem.status)
 
@@ -112,4 +114,15 @@ class FakePages:
                 except (ImportError, ValueError) as error:
                     raise TemplateNotFound(template, f"the package {package} has no folder templates: {error}") from None
 
-        return Environment(loader=Packages(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        environment = Environment(
+            loader=Packages(),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.i18n"],
+        )
+        translations: Any = environment
+        translations.install_null_translations(newstyle=True)
+        environment.filters.update(day_and_time=day_and_time, sentence=str, known=str, text=str)
+        return environment

@@ -9,6 +9,7 @@ from greatseal.api.authorization import Authorizations, Proposal
 from greatseal.api.clients import Clients
 from greatseal.api.http import Call
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Message
 from greatseal.api.problems import NotFound
 from greatseal_ciba.requests import REQUESTS, CibaRequests, Waiting
 
@@ -67,7 +68,7 @@ class Decisions:
     async def _find(self, session: SessionView, id: str) -> Waiting:
         waiting = await self._requests.to_person(id, session.subject)
         if waiting is None:
-            raise NotFound("no such request waits for you; it may have expired")
+            raise NotFound(Message("no such request waits for you; it may have expired"))
         if waiting.status != "pending":
             raise REQUESTS.decided()
         return waiting

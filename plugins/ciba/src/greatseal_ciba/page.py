@@ -88,7 +88,7 @@ class CibaPage:
             page=PAGE,
             username=session.username,
             requests=await self._decisions.all(session),
-            problem=None if problem is None else f"{problem.detail[:1].upper()}{problem.detail[1:]}.",
+            problem=None if problem is None else problem.message,
         )
 
     def _sign_in(self, id: str) -> Reply:

@@ -7,6 +7,7 @@ from greatseal import hookimpl
 from greatseal.api.authorization import Extension
 from greatseal.api.declarations import EventType, Job, Owns, Reads, Schema
 from greatseal.api.http import Call, Discovery, Owner, Route
+from greatseal.api.languages import Catalogue
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, LOGIN, PAGES, RESOLVER
 from greatseal.api.tokens import Grant
@@ -54,6 +55,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("tokens", CibaTokens), Owns("oauth", NotificationSettings), Reads("server", AttemptLimit)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_ciba")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

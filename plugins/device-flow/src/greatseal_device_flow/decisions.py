@@ -7,6 +7,7 @@ import msgspec
 from greatseal.api.authorization import Authorizations, Proposal
 from greatseal.api.http import Call
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Message
 from greatseal.api.problems import NotFound
 from greatseal_device_flow.limits import DeviceLimits
 from greatseal_device_flow.requests import REQUESTS, DeviceRequests, Waiting
@@ -53,7 +54,7 @@ class Decisions:
         await self._limits.attempt(session.id, call.remote)
         found = await self._requests.typed(typed)
         if found is None:
-            raise NotFound("no device waits with this code; compare it with what the device shows, or begin again there")
+            raise NotFound(Message("no device waits with this code; compare it with what the device shows, or begin again there"))
         self._limits.right(session.id, call.remote)
         if found[1].status != "pending":
             raise REQUESTS.decided()

@@ -1,6 +1,7 @@
 """How often codes may be guessed, and how many requests of nobody in particular may wait."""
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.messages import plural
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
 from greatseal.net.addresses import source_of
@@ -48,4 +49,5 @@ class DeviceLimits:
             await self._host.audit_log(
                 AuditEvent(event_type="rate_limited", service="idp", outcome="failure", detail=f"{bucket}: {detail}")
             )
-        raise RateLimited(f"too many attempts; try again in {wait} seconds", headers={"Retry-After": str(wait)})
+        words = plural("too many attempts; try again in one second", "too many attempts; try again in %(count)d seconds", wait)
+        raise RateLimited(words, headers={"Retry-After": str(wait)})

@@ -84,7 +84,7 @@ class DevicePage:
     def _enter(self, call: Call, problem: Problem | None = None, typed: str = "") -> Reply:
         headers = () if problem is None else tuple(problem.headers.items())
         status = 200 if problem is None else problem.status
-        said = None if problem is None else f"{problem.detail[:1].upper()}{problem.detail[1:]}."
+        said = None if problem is None else problem.message
         return self._pages.page(call, _ENTER, status=status, headers=headers, page=PAGE, problem=said, typed=typed[:LONGEST])
 
     def _sign_in(self, typed: str) -> Reply:

@@ -6,6 +6,7 @@ from typing import Any
 from greatseal import hookimpl
 from greatseal.api.declarations import EventType, Job, Owns, Reads, Schema
 from greatseal.api.http import Discovery, Route
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, LOGIN, PAGES
 from greatseal.api.tokens import Grant
 from greatseal.host import Host
@@ -42,6 +43,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("tokens", DeviceTokens), Reads("server", AttemptLimit)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_device_flow")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.messages import Message
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx, operation, scan
 from greatseal.db.tables import insert_new, param
@@ -113,7 +114,7 @@ def people(tx: Tx, realm: str, prefix: str, after: str, number: int) -> list[Acc
 def add(tx: Tx, account: Account) -> Account:
     """A new one, with its audit event. Raises Refuse with Conflict for one that is there."""
     if tx.one(_BY_ID, id=account.id) is not None:
-        raise Refuse(Conflict("this account of the provider is linked already; delete that link first"))
+        raise Refuse(Conflict(Message("this account of the provider is linked already; delete that link first")))
     fields: dict[str, Any] = msgspec.structs.asdict(account)
     del fields["id"]
     made = {**fields, "disabled": int(account.disabled), "created_at": tx.now}

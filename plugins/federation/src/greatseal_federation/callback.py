@@ -5,6 +5,7 @@ from functools import partial
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccessDenied, Authenticated, FactorRequired, LoggedIn, Login, PasswordExpired, SessionView
 from greatseal.api.identity import Upstream as Proven
+from greatseal.api.messages import Message
 from greatseal.api.pages import Pages
 from greatseal.api.store import Tx
 from greatseal.host import Host
@@ -23,7 +24,7 @@ from greatseal_federation.upstreams import Upstream, Upstreams
 
 PATH = "/internal/callback/{upstream_id}"
 CONNECTIONS = "/account/connections"
-STOPPED = "you did not sign in there, or did not allow it"
+STOPPED = Message("you did not sign in there, or did not allow it")
 LONGEST_CODE = 4096
 
 
@@ -103,7 +104,7 @@ class Callback:
                 return await self._login.expired(call, completed, return_to)
             case FactorRequired():
                 raise AccessDenied(
-                    "your account here does not allow a sign-in through another provider; sign in in another way",
+                    Message("your account here does not allow a sign-in through another provider; sign in in another way"),
                     cause=f"wanted: {', '.join(completed.credentials)}",
                 )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from greatseal.api.messages import Message
 from greatseal.host import Host
 from greatseal.jose.foreign import LONGEST_TEXT
 from greatseal_federation.flow import Flow
@@ -14,7 +15,7 @@ from greatseal_federation.refusals import StoppedThere, Untrusted
 from greatseal_federation.upstreams import Upstream
 from greatseal_federation.wire import Wire, object_of
 
-NOT_ONE_OF_THEM = "your account there is not one of those that may sign in here; choose another one, or ask your administrator"
+NOT_ONE_OF_THEM = Message("your account there is not one of those that may sign in here; choose another one, or ask your administrator")
 
 
 class Exchange:

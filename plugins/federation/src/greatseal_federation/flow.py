@@ -13,6 +13,7 @@ import msgspec
 
 from greatseal.api.http import Call
 from greatseal.api.identity import Headers
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
@@ -25,7 +26,7 @@ SECONDS = 1200
 STRIKE = "federation"
 COOKIE = "greatseal_federation"
 COOKIE_SECONDS = 86_400
-STALE = "this sign-in began too long ago, in another browser, or it is over already; begin again"
+STALE = Message("this sign-in began too long ago, in another browser, or it is over already; begin again")
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

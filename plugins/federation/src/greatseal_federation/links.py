@@ -1,6 +1,7 @@
 """People are told when an account elsewhere begins or ceases to sign them in."""
 
-from greatseal.api.notices import NOT_YOU, Notice
+from greatseal.api.messages import Message, Text, marked
+from greatseal.api.notices import Met, warning
 from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx
 from greatseal.host import Host
@@ -22,10 +23,10 @@ class Links:
         """As :func:`greatseal_federation.accounts.add`; who is made by it has nothing yet that anybody could take."""
         added = accounts.add(tx, account)
         if account.person is None:
-            self._tell(tx, account, "account_linked", "An account elsewhere signs you in from now on", account.created_by)
+            self._tell(tx, account, "account_linked", Message("An account elsewhere signs you in from now on"), account.created_by)
         return added
 
-    async def unlink(self, id: str, by: str, *, subject: str | None = None) -> Account | None:
+    async def unlink(self, id: str, by: str, *, subject: str | None = None, languages: tuple[str, ...] = ()) -> Account | None:
         """Delete a link, of that ``subject`` alone where it is given, and end the sessions that came of it. None when it is not there."""
 
         def remove(tx: Tx) -> tuple[Account | None, list[str]]:
@@ -34,21 +35,23 @@ class Links:
                 return None, []
             removed = accounts.remove(tx, id, by)
             if removed is not None and removed.person is None:
-                self._tell(tx, removed, "account_unlinked", "An account elsewhere does not sign you in any more", by)
+                self._tell(
+                    tx, removed, "account_unlinked", Message("An account elsewhere does not sign you in any more"), by, languages=languages
+                )
             return removed, self.sessions.end_account(tx, id)
 
         found, ending = await self._host.db.write(remove)
         await self.sessions.finish(ending)
         return found
 
-    def _tell(self, tx: Tx, account: Account, kind: str, title: str, by: str) -> None:
+    def _tell(self, tx: Tx, account: Account, kind: str, title: Message, by: str, *, languages: tuple[str, ...] = ()) -> None:
         notices = self._host.optional_service(NOTICES)
         if notices is None:
             return
         upstream = self._upstreams.find(account.upstream_id)
-        facts = {
-            "Provider": account.upstream_id if upstream is None else upstream.display_name,
-            "Account": account.email or account.upstream_sub,
-            **({} if by == account.subject else {"By": "an administrator"}),
+        facts: dict[str, Text] = {
+            marked("Provider"): account.upstream_id if upstream is None else upstream.display_name,
+            marked("Account"): account.email or account.upstream_sub,
+            **({} if by == account.subject else {marked("By"): Message("an administrator")}),
         }
-        notices.tell(tx, Notice(kind=kind, subject=account.subject, title=title, text=NOT_YOU, facts=facts))
+        notices.tell(tx, warning(kind, account.subject, title, Met(facts=facts, languages=languages)))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from greatseal.api.directory import Directories
+from greatseal.api.messages import Message
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Tx
 from greatseal.host import Host
@@ -16,8 +17,8 @@ from greatseal_federation.people import names_for, told_of
 from greatseal_federation.refusals import NotLinked
 from greatseal_federation.upstreams import Upstreams
 
-DISABLED = "your account there is switched off here; ask your administrator"
-NOBODY = "nobody here is linked with your account there; ask your administrator to link it"
+DISABLED = Message("your account there is switched off here; ask your administrator")
+NOBODY = Message("nobody here is linked with your account there; ask your administrator to link it")
 
 
 class Mapping:

@@ -7,7 +7,9 @@ import msgspec
 
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND, day_and_time
+from greatseal.api.notices import seen
 from greatseal.api.pages import AccountLine, AccountPart, Pages
 from greatseal.host import Host
 from greatseal.http.csrf import FORM
@@ -27,7 +29,7 @@ RECENT = 600 * SECOND
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     provider: str
-    said: str
+    said: Message
     deletable: bool
 
 
@@ -64,7 +66,7 @@ class ConnectionsPage:
         found = await self._host.db.read(accounts.find, form.get("id", ""))
         # Who is known by an account alone would not come back.
         if found is not None and found.person is None and not found.disabled:
-            await self._links.unlink(found.id, session.subject, subject=session.subject)
+            await self._links.unlink(found.id, session.subject, subject=session.subject, languages=seen(call).languages)
         return self._pages.see_other(CONNECTIONS)
 
     async def link(self, call: Call) -> Reply:
@@ -109,10 +111,10 @@ class ConnectionsPart(AccountPart):
     """The part of the account page."""
 
     name = "connections"
-    title = "Accounts elsewhere"
+    title = Message("Accounts elsewhere")
     link = CONNECTIONS
-    words = "Accounts at other providers"
-    empty = "None. With one you sign in here by signing in there."
+    words = Message("Accounts at other providers")
+    empty = Message("None. With one you sign in here by signing in there.")
 
     def __init__(self, host: Host, upstreams: Upstreams) -> None:
         self._host = host
@@ -128,11 +130,14 @@ def name_of(account: Account, upstream: Upstream | None) -> str:
     return account.upstream_id if upstream is None else upstream.display_name
 
 
-def said(account: Account) -> str:
+def said(account: Account) -> Message:
     """Whose account it is, and when it was used."""
-    used = "not used yet" if account.last_login_at is None else f"last used {day_and_time(account.last_login_at)}"
-    state = "switched off by an administrator" if account.disabled else used
-    return f"{account.email or account.upstream_sub}, {state}"
+    name = account.email or account.upstream_sub
+    if account.disabled:
+        return Message("%(name)s, switched off by an administrator", {"name": name})
+    if account.last_login_at is None:
+        return Message("%(name)s, not used yet", {"name": name})
+    return Message("%(name)s, last used %(when)s", {"name": name, "when": day_and_time(account.last_login_at)})
 
 
 def _is_deletable(account: Account) -> bool:

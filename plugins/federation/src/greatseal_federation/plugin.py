@@ -10,6 +10,7 @@ from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Pe
 from greatseal.api.directory import Directory
 from greatseal.api.http import Discovery, Route
 from greatseal.api.identity import LoginOptions
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import AUTHORIZATIONS, DIRECTORIES, LOGIN, NOTICES, PAGES, RESOLVER
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
@@ -46,6 +47,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("federation", FederationSettings), Reads("server", StartLimit)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_federation")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

@@ -1,5 +1,6 @@
 """Why nobody was signed in: what the person is told on a page, and what the log says to an administrator."""
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import Forbidden, Problem
 
 __all__ = ["NotLinked", "StoppedThere", "TooLate", "Untrusted"]
@@ -11,7 +12,7 @@ class Untrusted(Problem):
     status, error = 502, "bad_upstream"
 
     def __init__(self, cause: str) -> None:
-        super().__init__("the other provider gave an answer that this service does not accept", cause=cause)
+        super().__init__(Message("the other provider gave an answer that this service does not accept"), cause=cause)
 
 
 class StoppedThere(Forbidden):

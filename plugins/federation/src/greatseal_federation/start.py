@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from greatseal.api.authorization import Authorizations
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import Login, SessionView
+from greatseal.api.messages import Message, plural
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
 from greatseal.net.addresses import source_of
@@ -24,7 +25,9 @@ BEGINNINGS = 10
 LONGEST_HINT = 256
 AGAIN = frozenset({"login", "select_account"})
 """The values of prompt that ask for another sign-in."""
-NO_MOMENT = "the application asks for a recent sign-in, and this provider cannot tell when you signed in there; sign in in another way"
+NO_MOMENT = Message(
+    "the application asks for a recent sign-in, and this provider cannot tell when you signed in there; sign in in another way"
+)
 
 
 class Start:
@@ -132,4 +135,5 @@ class Start:
         """A beginning may cost the provider a request. Raises RateLimited."""
         wait = self._host.limits.hit("federation", source_of(call.remote), self._limit, WINDOW)
         if wait is not None:
-            raise RateLimited(f"too many attempts; try again in {wait} seconds", headers={"Retry-After": str(wait)})
+            words = plural("too many attempts; try again in one second", "too many attempts; try again in %(count)d seconds", wait)
+            raise RateLimited(words, headers={"Retry-After": str(wait)})

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from greatseal.api.declarations import Secret
+from greatseal.api.messages import Message
 from greatseal.api.problems import NotFound
 from greatseal.api.upstreams import NamedUpstream, UpstreamSource
 from greatseal.host import Host
@@ -93,7 +94,7 @@ class Upstreams:
         """As :meth:`find`. Raises NotFound."""
         found = self.find(id)
         if found is None:
-            raise NotFound("this service has no such provider")
+            raise NotFound(Message("this service has no such provider"))
         return found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import Outbound, Unavailable
 from greatseal.api.services import RESOLVER
 from greatseal.host import Host
@@ -13,7 +14,7 @@ from greatseal_federation.upstreams import Upstream
 
 SECONDS = 5.0
 LARGEST = 256 * 1024
-SILENT = "the other provider cannot be reached now; try again soon"
+SILENT = Message("the other provider cannot be reached now; try again soon")
 JSON_TYPES: Mapping[str, str] = {"Accept": "application/json"}
 
 

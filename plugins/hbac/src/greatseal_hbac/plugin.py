@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from greatseal import hookimpl
 from greatseal.api.declarations import Check, CheckResult, EventType, Job, Owns, PermissionName, Placement, Schema
 from greatseal.api.http import Route
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.tokens import GrantCheck
 from greatseal.host import Host
@@ -38,6 +39,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns]:
         return [Owns("hbac", HbacSettings)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_hbac")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

@@ -8,6 +8,7 @@ import msgspec
 
 from greatseal.api.directory import Directories
 from greatseal.api.identity import AccessDenied
+from greatseal.api.messages import Message
 from greatseal.api.problems import Unavailable
 from greatseal.api.services import DIRECTORIES
 from greatseal.api.tokens import GrantCheck, GrantQuestion
@@ -88,7 +89,9 @@ class Hbac(GrantCheck):
             decision = rules.decide(facts)
         if not decision.rules:
             asked = facts.service or facts.target_service or facts.client_id
-            raise AccessDenied("no access rule allows this", cause=f"{facts.subject} at {asked}: {len(rules.rules)} rules, none matches")
+            raise AccessDenied(
+                Message("no access rule allows this"), cause=f"{facts.subject} at {asked}: {len(rules.rules)} rules, none matches"
+            )
         return question.scopes if kind == "service" else decision.scopes
 
     def _kind(self, question: GrantQuestion) -> Kind | None:

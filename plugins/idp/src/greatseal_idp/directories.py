@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from greatseal.api.directory import AccountState, Directory, Group, Tier, User
 from greatseal.api.identity import AccountRefused
+from greatseal.api.messages import Message
 from greatseal.host import Host
 from greatseal.principals import principal_of
 
@@ -45,7 +46,7 @@ class DirectoriesImpl:
             require_current(user, auth_time, self._host.clock.now())
             require_usable(user.state)
         elif subject.rpartition("@")[2].upper() in self._of_realm and not is_service(subject):
-            raise AccountRefused("this service does not know this account, or not any more", cause=f"no directory has {subject}")
+            raise AccountRefused(Message("this service does not know this account, or not any more"), cause=f"no directory has {subject}")
         return user
 
     async def with_email(self, email: str) -> Sequence[User]:
@@ -109,13 +110,13 @@ def require_current(user: User, auth_time: int | None, now: int) -> None:
 def require_usable(state: AccountState) -> None:
     """Raises AccountRefused unless an account in this state may sign in and get tokens (decisions, identity provider 10)."""
     if state.disabled:
-        raise AccountRefused("this account is disabled")
+        raise AccountRefused(Message("this account is disabled"))
     if state.locked:
-        raise AccountRefused("this account is locked")
+        raise AccountRefused(Message("this account is locked"))
     if state.expired:
-        raise AccountRefused("this account has expired")
+        raise AccountRefused(Message("this account has expired"))
     if state.password_expired:
-        raise AccountRefused("the password of this account has expired")
+        raise AccountRefused(Message("the password of this account has expired"))
 
 
 def is_service(subject: str) -> bool:

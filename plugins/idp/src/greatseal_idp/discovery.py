@@ -35,7 +35,7 @@ _OPENID = (
     "frontchannel_logout_supported", "frontchannel_logout_session_supported",
     "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported",
     "claim_types_supported", "claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
-    "prompt_values_supported", "acr_values_supported",
+    "prompt_values_supported", "acr_values_supported", "ui_locales_supported",
 )  # fmt: skip
 _RESOURCE = ("resource", "resource_name", "authorization_servers", "jwks_uri", "scopes_supported", "bearer_methods_supported")
 MEMBERS: Mapping[Document, Mapping[str, object]] = {
@@ -197,6 +197,7 @@ class DiscoveryDocuments:
             "request_uri_parameter_supported": False,
             "prompt_values_supported": [*PROMPTS, *self._extensions.prompts],
             "acr_values_supported": self._acr_values,
+            "ui_locales_supported": list(self._host.languages.offered),
         }
 
     async def _resource(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Pe
 from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.identity import Authenticator, LoginOptions
+from greatseal.api.languages import Catalogue
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import (
     AUTHORIZATIONS,
@@ -71,8 +72,12 @@ class Plugin:
             Owns("oauth", OAuthSettings),
             Owns("rbac", Rbac),
             Owns("acr[]", Rung),
-            Reads("webui", WebUi),
+            Owns("webui", WebUi),
         ]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_idp")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

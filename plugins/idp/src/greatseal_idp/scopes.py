@@ -11,6 +11,7 @@ from sqlalchemy import select
 from greatseal.api.audit import AuditEvent
 from greatseal.api.declarations import ScopeDefinition
 from greatseal.api.identity import AccessDenied
+from greatseal.api.messages import Message, marked
 from greatseal.api.problems import BadRequest, Forbidden
 from greatseal.api.store import Refuse, Tx
 from greatseal.db.tables import param
@@ -39,13 +40,13 @@ PROFILE_CLAIMS = (
 )  # fmt: skip
 
 SYSTEM_SCOPES = (
-    ScopeDefinition("openid", "Sign you in", ("sub",)),
-    ScopeDefinition("offline_access", "Keep access while you are away"),
-    ScopeDefinition("profile", "See your name and profile", PROFILE_CLAIMS),
-    ScopeDefinition("email", "See your e-mail address", ("email", "email_verified")),
-    ScopeDefinition("phone", "See your phone number", ("phone_number", "phone_number_verified")),
-    ScopeDefinition("address", "See your postal address", ("address",)),
-    ScopeDefinition("groups", "See the groups that you are in", ("groups",)),
+    ScopeDefinition("openid", marked("Sign you in"), ("sub",)),
+    ScopeDefinition("offline_access", marked("Keep access while you are away")),
+    ScopeDefinition("profile", marked("See your name and profile"), PROFILE_CLAIMS),
+    ScopeDefinition("email", marked("See your e-mail address"), ("email", "email_verified")),
+    ScopeDefinition("phone", marked("See your phone number"), ("phone_number", "phone_number_verified")),
+    ScopeDefinition("address", marked("See your postal address"), ("address",)),
+    ScopeDefinition("groups", marked("See the groups that you are in"), ("groups",)),
     ScopeDefinition("directory.read", "Look up users and groups of the directory"),
 )
 """The built-in scopes. directory.read releases no claims: it is a permission at the identity API."""
@@ -88,7 +89,7 @@ class Asked(msgspec.Struct, frozen=True):
         """Those that the grant checks left. Raises AccessDenied when there are ``scopes`` and none is left."""
         left = self.within(allowed)
         if self.scopes and not left.scopes:
-            raise AccessDenied("nothing of what was asked for may be granted")
+            raise AccessDenied(Message("nothing of what was asked for may be granted"))
         return left
 
 

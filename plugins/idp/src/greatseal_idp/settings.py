@@ -103,7 +103,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebUi(msgspec.Struct, frozen=True, kw_only=True):
-    """[webui]: how pages look. The keys belong to the management interface; the pages of the identity provider follow them without it."""
+    """[webui]: how pages look, and what they say."""
 
     logo_url: str | None = None
     """An image on every page: an http or https URL, or a path of this service that begins with /."""
@@ -111,6 +111,8 @@ class WebUi(msgspec.Struct, frozen=True, kw_only=True):
     """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
     """What the service calls itself; the host of the issuer when left out."""
+    languages: tuple[str, ...] = ()
+    """The languages of pages and mails, such as de and en: the first for whoever wishes no other. All that there are when left out."""
 
     def __post_init__(self) -> None:
         if self.logo_url is not None and not _is_image_url(self.logo_url):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from greatseal.api.access import LONGEST_ID, MOST_RULES, AccessRule, RuleBook, RuleSource
 from greatseal.api.directory import DirectoryUnavailable
+from greatseal.api.messages import Message
 from greatseal_ipa.library import Entry, Oversized, Query
 from greatseal_ipa.names import child_of
 from greatseal_ipa.pool import Pool
@@ -43,9 +44,11 @@ class IpaRules(RuleSource):
         try:
             found = await self._pool.search(query)
         except Oversized as error:
-            raise DirectoryUnavailable("the directory gave no usable answer", cause=str(error)) from None
+            raise DirectoryUnavailable(Message("the directory gave no usable answer"), cause=str(error)) from None
         if not found.complete:
-            raise DirectoryUnavailable("the directory gave no usable answer", cause=f"{query.base} has more than {query.limit} entries")
+            raise DirectoryUnavailable(
+                Message("the directory gave no usable answer"), cause=f"{query.base} has more than {query.limit} entries"
+            )
         return found.entries
 
     def _rule(self, entry: Entry) -> AccessRule:

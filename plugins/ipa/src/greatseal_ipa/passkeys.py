@@ -12,6 +12,7 @@ import msgspec
 from structlog.stdlib import BoundLogger
 
 from greatseal.api.directory import DirectoryUnavailable
+from greatseal.api.messages import Message
 from greatseal.api.passkeys import MOST_PASSKEYS, Passkey, PasskeysReadOnly, PasskeyStore
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Database, Tx
@@ -68,10 +69,12 @@ class IpaPasskeys(PasskeyStore):
     async def add(self, passkey: Passkey, also: Callable[[Tx], object]) -> None:
         entry = await self._entry(passkey.subject)
         if entry is None:
-            raise DirectoryUnavailable("the directory does not know this person now", cause=f"{passkey.subject} is not there any more")
+            raise DirectoryUnavailable(
+                Message("the directory does not know this person now"), cause=f"{passkey.subject} is not there any more"
+            )
         await self._require_fewer(passkey.id, 1)
         if len(self._held(entry)) >= MOST_PASSKEYS:
-            raise Conflict(f"you have {MOST_PASSKEYS} passkeys, which is the most; delete one first")
+            raise Conflict(Message("you have %(most)d passkeys, which is the most; delete one first", {"most": MOST_PASSKEYS}))
         value = written(passkey)
         outcome = await self._reader.pool.ask(lambda link: _add(link, entry.dn, value))
         _require_done(outcome, "a new passkey")
@@ -112,7 +115,7 @@ class IpaPasskeys(PasskeyStore):
 
     async def _require_fewer(self, id: bytes, number: int) -> None:
         if len(await self._all(id)) >= number:
-            raise Conflict("this passkey is registered already")
+            raise Conflict(Message("this passkey is registered already"))
 
     def _held(self, entry: Entry | None) -> list[Held]:
         uid = entry.text("uid") if entry is not None else None
@@ -175,4 +178,4 @@ def _require_done(outcome: Outcome, what: str) -> None:
             "the directory does not let this service change passkeys; ask your administrator", cause=refusal(outcome, what)
         )
     if not outcome.ok:
-        raise DirectoryUnavailable("the directory did not take it; try again soon", cause=refusal(outcome, what))
+        raise DirectoryUnavailable(Message("the directory did not take it; try again soon"), cause=refusal(outcome, what))

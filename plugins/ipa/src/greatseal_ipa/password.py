@@ -15,6 +15,7 @@ from greatseal.api.identity import (
     PasswordChanger,
 )
 from greatseal.api.kerberos import PasswordVerdict, Tickets
+from greatseal.api.messages import Message
 from greatseal_ipa.bind_with_code import BindWithCode
 from greatseal_ipa.library import EXPIRED, INVALID_CREDENTIALS, MUST_CHANGE, Change, Link, Outcome
 from greatseal_ipa.proofs import expired, proven, require_right, require_sendable
@@ -26,7 +27,7 @@ ALONE = {"bind": frozenset({"password"}), "kinit": frozenset({"password", "harde
 """The authentication types of FreeIPA with one of which the password alone can be right."""
 MOST_WORDS = 300
 """Characters of what a server's policy says to a person."""
-UNTOLD = "the directory refused the new password: it is too short, too simple, was used before, or the last change is too recent"
+UNTOLD = Message("the directory refused the new password: it is too short, too simple, was used before, or the last change is too recent")
 """Where the server has numbers for it, and no words."""
 
 
@@ -97,7 +98,7 @@ class IpaChanger(PasswordChanger):
             raise Denied("nobody has this name")
         require_sendable(old)
         if not new.value or "\0" in new.value:
-            return ChangeRefused(messages=("enter a new password",))
+            return ChangeRefused(messages=(Message("enter a new password"),))
         if self._reader.schema.password_attribute is not None:
             outcome: Outcome | None = await self._by_value(person, old, new)
         else:
@@ -105,7 +106,9 @@ class IpaChanger(PasswordChanger):
         self._reader.forget(username)
         self._reader.forget(person.user.username)
         if outcome is None:
-            return ChangeRefused(messages=("the directory accepts no change of a password that has expired; ask an administrator",))
+            return ChangeRefused(
+                messages=(Message("the directory accepts no change of a password that has expired; ask an administrator"),)
+            )
         if outcome.code == INVALID_CREDENTIALS:
             raise Denied("the old password is wrong")
         if not outcome.ok:
@@ -148,9 +151,9 @@ def _itself(_link: Link, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _words(outcome: Outcome, *secrets: Secret) -> str:
+def _words(outcome: Outcome, *secrets: Secret) -> Message:
     """What the server's policy says, without anything that should not be on a page."""
     said = "".join(character for character in outcome.message if character.isprintable())[:MOST_WORDS].strip()
     if not said or any(secret.value in said for secret in secrets):
-        return "the directory refused the new password"
-    return f"the directory refused the new password: {said}"
+        return Message("the directory refused the new password")
+    return Message("the directory refused the new password: %(reason)s", {"reason": said})

@@ -11,6 +11,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Check, Job, Lifespan, Owns, Placement, Reads
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator, PasswordChanger
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import NEGOTIATE, RESOLVER, TICKETS
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
@@ -44,6 +45,10 @@ class Plugin:
     @hookimpl
     def commands(self) -> Sequence[click.Command]:
         return [ipa]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_ipa")]
 
     @hookimpl
     def directories(self, host: Host) -> Sequence[Directory]:

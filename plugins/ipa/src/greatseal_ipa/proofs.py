@@ -3,6 +3,7 @@
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import DirectoryUnavailable
 from greatseal.api.identity import Authenticated, Denied, PasswordExpired
+from greatseal.api.messages import Message
 from greatseal_ipa.library import INVALID_CREDENTIALS, UNWILLING, Outcome
 from greatseal_ipa.reader import Person, Reader
 from greatseal_ipa.schema import SOURCE
@@ -46,5 +47,5 @@ def require_right(outcome: Outcome) -> None:
         return
     if outcome.code not in WRONG:
         said = f"a bind as a user gave {outcome.code}: {outcome.message}"
-        raise DirectoryUnavailable("the directory cannot check passwords now", cause=said)
+        raise DirectoryUnavailable(Message("the directory cannot check passwords now"), cause=said)
     raise Denied(f"the bind gave {outcome.code}: {outcome.message}")

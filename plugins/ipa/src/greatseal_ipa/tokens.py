@@ -13,6 +13,7 @@ from structlog.stdlib import BoundLogger
 
 from greatseal.api.audit import AuditEvent
 from greatseal.api.directory import DirectoryUnavailable, User
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
 from greatseal.api.otp import Algorithm, CodeStore, Holder, Kind, NewToken, Token, TokenKey
 from greatseal.api.problems import Conflict
@@ -146,13 +147,15 @@ class IpaTokens(CodeStore):
     async def add(self, holder: Holder, new: NewToken) -> Token:
         owner = await self._dn(holder)
         if owner is None:
-            raise DirectoryUnavailable("the directory does not know this person now", cause=f"{holder.subject} is not there any more")
+            raise DirectoryUnavailable(
+                Message("the directory does not know this person now"), cause=f"{holder.subject} is not there any more"
+            )
         now = self._host.clock.now()
         there = await self._of(holder, SHOWN)
         left = [one for one in there if _is_left(one, now)]
         await self._delete(left)
         if len(there) - len(left) >= MOST:
-            raise Conflict(f"there are {MOST} tokens already; delete one first")
+            raise Conflict(Message("there are %(most)d tokens already; delete one first", {"most": MOST}))
         token_id = str(uuid.uuid4())
         dn = f"ipatokenuniqueid={rdn_value(token_id)},{self._base}"
         values = _values(token_id, owner, new, ends=now + WAITING)
@@ -162,7 +165,7 @@ class IpaTokens(CodeStore):
         await self._tell("otp_token_created", holder, token_id)
         made = next((one for one in await self._of(holder, SHOWN) if one.token_id == token_id), None)
         if made is None:
-            raise DirectoryUnavailable("the directory does not show the new token yet; look again soon", cause=f"{dn} is not seen")
+            raise DirectoryUnavailable(Message("the directory does not show the new token yet; look again soon"), cause=f"{dn} is not seen")
         return _token(made, enabled=True)
 
     async def remove(self, holder: Holder, token_id: str, *, by: str | None = None) -> bool:
@@ -172,9 +175,9 @@ class IpaTokens(CodeStore):
             return False
         others = any(_counts(one, holder.user, now) and not one.is_waiting for one in held if one is not found)
         if by is None and _needs_code(holder.user) and not (others or found.is_waiting):
-            raise Conflict("without this token you could not sign in any more: make another one first")
+            raise Conflict(Message("without this token you could not sign in any more: make another one first"))
         if by is None and folded(await self._dn(holder) or "") not in found.managed_by:
-            raise Conflict("this token was given to you by an administrator of the directory, who alone deletes it")
+            raise Conflict(Message("this token was given to you by an administrator of the directory, who alone deletes it"))
         outcome = await self._reader.pool.ask(lambda link: heard(link.delete(found.dn)))
         if outcome.code != NO_ENTRY:
             self._require_allowed(outcome, "the end of a token")
@@ -203,7 +206,7 @@ class IpaTokens(CodeStore):
         query = Query(base=self._base, filter=_owned_by(owner), attributes=tuple(attributes), scope=Scope.ONE, limit=LISTED)
         found = await self._reader.ask(query)
         if not found.complete:
-            raise DirectoryUnavailable("the directory gave no usable answer", cause=f"{owner} has more than {LISTED} tokens")
+            raise DirectoryUnavailable(Message("the directory gave no usable answer"), cause=f"{owner} has more than {LISTED} tokens")
         held = [one for entry in found.entries if (one := read(entry)) is not None]
         return sorted(held, key=lambda one: (one.created_at or 0, one.token_id))
 
@@ -229,7 +232,7 @@ class IpaTokens(CodeStore):
 
     def _require_done(self, outcome: Outcome, what: str) -> None:
         if not outcome.ok:
-            raise DirectoryUnavailable("the directory did not take it; try again soon", cause=refusal(outcome, what))
+            raise DirectoryUnavailable(Message("the directory did not take it; try again soon"), cause=refusal(outcome, what))
 
 
 def read(entry: Entry) -> Held | None:
@@ -299,7 +302,7 @@ def _key(one: Held) -> TokenKey:
     """Raises DirectoryUnavailable where the service may not read the key: on that nobody signs in."""
     if one.key is None:
         cause = f"the service may not read {KEY} of {one.dn}: greatseal ipa setup says what is missing"
-        raise DirectoryUnavailable("one-time codes cannot be checked now", cause=cause)
+        raise DirectoryUnavailable(Message("one-time codes cannot be checked now"), cause=cause)
     assert one.algorithm is not None  # whole
     hotp = one.type == "hotp"
     return TokenKey(

@@ -8,6 +8,8 @@ from email.utils import format_datetime
 
 import msgspec
 
+from greatseal.api.languages import Language, Languages
+from greatseal.api.messages import Message, marked
 from greatseal.api.moments import SECOND, day_and_time
 from greatseal.api.notices import Letter, Undeliverable
 from greatseal_notices.settings import ADDRESS
@@ -22,6 +24,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str
     sender: str
     account: str
+    languages: Languages
 
     def mail(self, letter: Letter, now: int) -> EmailMessage:
         """The mail; its Message-ID is the same in every attempt. Raises Undeliverable for an address that is none."""
@@ -29,25 +32,27 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
         mail = EmailMessage(policy=SMTP)
         mail["From"] = Address(line_of(self.display_name), addr_spec=self.sender)
         mail["To"] = Address(addr_spec=recipient)
-        mail["Subject"] = line_of(f"{self.display_name}: {letter.notice.title}")
+        language = self.languages.best(letter.notice.languages)
+        mail["Subject"] = line_of(f"{self.display_name}: {language.text(letter.notice.title)}")
         mail["Date"] = format_datetime(datetime.fromtimestamp(now // SECOND, UTC))
         mail["Message-ID"] = f"<{letter.id}@{self.sender.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail.set_content(self.text(letter), cte="quoted-printable")
+        mail["Content-Language"] = language.tag
+        mail.set_content(self.text(letter, language), cte="quoted-printable")
         return mail
 
-    def text(self, letter: Letter) -> str:
+    def text(self, letter: Letter, language: Language) -> str:
         """What the person reads."""
         notice, person = letter.notice, letter.person
-        facts = {"Account": notice.subject, "When": day_and_time(letter.told_at), **notice.facts}
+        facts = {marked("Account"): notice.subject, marked("When"): day_and_time(letter.told_at), **notice.facts}
+        told = "".join(f"  {line_of(language.known(name))}: {line_of(language.text(value))}\n" for name, value in facts.items())
         link = "" if notice.link is None else f"{notice.link.value}\n\n"
+        hello = Message("Hello %(name)s,", {"name": line_of(person.display_name or person.username)})
+        account = Message("Your account: %(link)s", {"link": self.account})
+        written = Message("%(service)s. A program wrote this mail; nobody reads answers to it.", {"service": line_of(self.display_name)})
         return (
-            f"Hello {line_of(person.display_name or person.username)},\n\n"
-            f"{line_of(notice.title)}.\n\n"
-            + "".join(f"  {line_of(name)}: {line_of(value)}\n" for name, value in facts.items())
-            + f"\n{line_of(notice.text)}\n\n{link}"
-            f"Your account: {self.account}\n\n"
-            f"-- \n{line_of(self.display_name)}. A program wrote this mail; nobody reads answers to it.\n"
+            f"{language.text(hello)}\n\n{line_of(language.text(notice.title))}.\n\n{told}\n{line_of(language.text(notice.text))}\n\n"
+            f"{link}{language.text(account)}\n\n-- \n{language.text(written)}\n"
         )
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from greatseal import hookimpl
 from greatseal.api.components import Component
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Reads, Schema
+from greatseal.api.languages import Catalogue
 from greatseal.api.notices import NoticeCarrier
 from greatseal.api.services import DIRECTORIES, NOTICES, RESOLVER, ServiceKey
 from greatseal.host import Host
@@ -46,13 +47,22 @@ class Plugin:
             from greatseal_notices.mail import MailCarrier
 
             display_name = host.settings(Look).display_name or urlsplit(host.issuer).hostname or host.issuer
-            writer = Writer(display_name=display_name, sender=settings.from_address, account=f"{host.issuer}/account")
+            writer = Writer(
+                display_name=display_name,
+                sender=settings.from_address,
+                account=f"{host.issuer}/account",
+                languages=host.languages,
+            )
             self._mail = MailCarrier(host, settings, writer)
         return self._mail
 
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("notices", NoticesSettings), Reads("webui", Look)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_notices")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

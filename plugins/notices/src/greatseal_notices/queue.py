@@ -7,6 +7,7 @@ from sqlalchemy import delete, insert, select
 
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import Directories
+from greatseal.api.messages import Text
 from greatseal.api.moments import SECOND
 from greatseal.api.notices import Letter, Notice, NoticeCarrier, Undeliverable
 from greatseal.api.store import Row, Tx
@@ -34,9 +35,10 @@ OVER = delete(t).where(t.c.id == param("key"))
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored of the words of a notice."""
 
-    title: str
-    text: str
-    facts: Mapping[str, str]
+    title: Text
+    text: Text
+    facts: Mapping[str, Text]
+    languages: tuple[str, ...] = ()
 
 
 class NoticeQueue(Deliveries):
@@ -91,7 +93,7 @@ class NoticeQueue(Deliveries):
 
     def _queue(self, tx: Tx, carrier: str, notice: Notice) -> None:
         id = self._host.handles.new_id()
-        said = Said(title=notice.title, text=notice.text, facts=dict(notice.facts))
+        said = Said(title=notice.title, text=notice.text, facts=dict(notice.facts), languages=notice.languages)
         link = None
         if notice.link is not None:
             link = self._host.keys.seal(notice.link.value.encode(), table=t.name, row=id, field="link")
@@ -114,4 +116,12 @@ class NoticeQueue(Deliveries):
         link = None
         if row.link is not None:
             link = Secret(self._host.keys.open(bytes(row.link), table=t.name, row=row.id, field="link").decode())
-        return Notice(kind=row.kind, subject=row.subject, title=said.title, text=said.text, facts=said.facts, link=link)
+        return Notice(
+            kind=row.kind,
+            subject=row.subject,
+            title=said.title,
+            text=said.text,
+            facts=said.facts,
+            languages=said.languages,
+            link=link,
+        )

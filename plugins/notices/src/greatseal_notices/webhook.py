@@ -62,7 +62,7 @@ def body_of(letter: Letter) -> dict[str, object]:
         "sub": notice.subject,
         "username": person.username,
         "email": person.email,
-        "title": notice.title,
-        "text": notice.text,
-        "facts": dict(notice.facts),
+        "title": str(notice.title),
+        "text": str(notice.text),
+        "facts": {name: str(value) for name, value in notice.facts.items()},
     }

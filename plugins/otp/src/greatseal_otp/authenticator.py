@@ -3,6 +3,7 @@
 import msgspec
 
 from greatseal.api.identity import Attempted, Authenticated, Authenticator, Denied, LoginContext, NotMine, Password, PasswordAndCode
+from greatseal.api.messages import Message
 from greatseal_otp import recovery
 from greatseal_otp.codes import Codes
 
@@ -27,9 +28,9 @@ class OneTimeCodes(Authenticator[PasswordAndCode]):
         first = await context.password(Password(username=credential.username, password=credential.password))
         if not isinstance(first, Authenticated):
             return first
-        holder = await self._codes.holder(first.subject)
+        holder = await self._codes.holder(first.subject, context.call)
         if not await self._codes.use(holder, credential.password, credential.code):
-            raise Denied("the code is wrong or was used")
+            raise Denied(Message("the code is wrong, or it was used before"))
         headers = first.headers
         if credential.remember and recovery.read(credential.code.value) is None:  # who uses a recovery code has lost something
             headers += await self._codes.devices.remember(context.call, holder, await self._codes.tokens(holder))

@@ -9,8 +9,11 @@ import msgspec
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import Directories
+from greatseal.api.http import Call
 from greatseal.api.identity import AccountRefused, SessionView
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
+from greatseal.api.notices import seen
 from greatseal.api.otp import CodeStore, Holder, NewToken, Token
 from greatseal.api.problems import BadRequest, Conflict
 from greatseal.host import Host
@@ -57,9 +60,10 @@ class Codes:
         self.devices = devices
         self.wrong = wrong
 
-    async def holder(self, subject: str) -> Holder:
-        """The person of a canonical subject."""
-        return Holder(subject=subject, user=await self._directories.user(subject))
+    async def holder(self, subject: str, call: Call | None = None) -> Holder:
+        """The person of a canonical subject, who is told of changes in the language of the call."""
+        languages = seen(call).languages if call is not None else ()
+        return Holder(subject=subject, user=await self._directories.user(subject), languages=languages)
 
     def store(self, holder: Holder) -> CodeStore:
         """Where their tokens rest."""
@@ -88,9 +92,11 @@ class Codes:
         Raises AccountRefused after too many wrong codes in a row: only a recovery code is good then.
         """
         if (digits := recovery.read(code.value)) is not None:
-            good = self.store(holder).recovery and await self.recovery.use(holder.subject, digits)
+            good = self.store(holder).recovery and await self.recovery.use(holder, digits)
         elif await self.wrong.are_too_many(holder.subject):
-            raise AccountRefused("too many wrong codes were given: sign in with a recovery code, or ask whoever administers this service")
+            raise AccountRefused(
+                Message("too many wrong codes were given: sign in with a recovery code, or ask whoever administers this service")
+            )
         else:
             good = await self._use(holder, password, code)
         if good:
@@ -125,15 +131,15 @@ class Codes:
         """A new token. Raises BadRequest for a label that is none, Conflict."""
         store = self.store(holder)
         if not store.manages:
-            raise Conflict("your one-time codes are kept elsewhere, and made there")
+            raise Conflict(Message("your one-time codes are kept elsewhere, and made there"))
         key = secrets.token_bytes(KEY_BYTES[self._settings.algorithm])
         new = NewToken(label=label_of(label), key=key, algorithm=self._settings.algorithm, digits=self._settings.digits, period=PERIOD)
         token = await store.add(holder, new)
         return Made(token=token, key=key, uri=otpauth_uri(new, issuer=self._issuer, username=username))
 
-    async def remove(self, session: SessionView, token_id: str) -> bool:
+    async def remove(self, session: SessionView, token_id: str, call: Call | None = None) -> bool:
         """Delete a token of the person of a session; False when they have none of this id. Raises LoginRequired."""
-        holder = await self.holder(session.subject)
+        holder = await self.holder(session.subject, call)
         self.require_recent(session)
         store = self.store(holder)
         return store.manages and await store.remove(holder, token_id)
@@ -143,7 +149,7 @@ class Codes:
         holder = await self.holder(session.subject)
         self.require_recent(session)
         if not (self.store(holder).recovery and any(token.confirmed for token in await self.tokens(holder))):
-            raise Conflict("recovery codes stand in for a token: there is none yet")
+            raise Conflict(Message("recovery codes stand in for a token: there is none yet"))
         return await self.recovery.make(session.subject)
 
     async def remove_all(self, holder: Holder, *, by: str) -> int:
@@ -171,7 +177,9 @@ class Codes:
     def require_recent(self, session: SessionView) -> None:
         """Raises LoginRequired for a sign-in of some time ago: a computer that was left open changes nothing."""
         if not self.is_recent(session):
-            raise LoginRequired(f"sign in again: this takes a sign-in of the last {RECENT // SECOND // 60} minutes")
+            raise LoginRequired(
+                Message("sign in again: this takes a sign-in of the last %(minutes)d minutes", {"minutes": RECENT // SECOND // 60})
+            )
 
 
 def _made_in(session: SessionView, token: Token) -> bool:
@@ -182,7 +190,9 @@ def label_of(text: str) -> str:
     """The word of a person for a token. Raises BadRequest."""
     label = " ".join(text.split())
     if not label or len(label) > LONGEST_LABEL or not label.isprintable():
-        raise BadRequest(f"label: expected 1 to {LONGEST_LABEL} characters that can be printed, such as My phone")
+        raise BadRequest(
+            Message("label: expected 1 to %(longest)d characters that can be printed, such as My phone", {"longest": LONGEST_LABEL})
+        )
     return label
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import AccessDenied, Authenticated, Denied, Enrolling, LoggedIn, Login
+from greatseal.api.messages import Text
 from greatseal.api.otp import Holder, Token
 from greatseal.api.pages import Pages
 from greatseal.api.problems import BadRequest, Conflict, Problem
@@ -46,12 +47,12 @@ class EnrolPage:
 
     async def show(self, call: Call) -> Reply:
         ticket = await self._login.enrolling(call)
-        return self._again() if ticket is None or await self._holder(ticket) is None else self._begin(call)
+        return self._again() if ticket is None or await self._holder(ticket, call) is None else self._begin(call)
 
     async def add(self, call: Call) -> Reply:
         form = Parameters.parse(await call.raw())
         ticket = await self._login.enrolling(call)
-        holder = None if ticket is None else await self._holder(ticket)
+        holder = None if ticket is None else await self._holder(ticket, call)
         if ticket is None or holder is None:
             return self._again()
         self._pages.check_form(call, form)
@@ -65,7 +66,7 @@ class EnrolPage:
     async def confirm(self, call: Call) -> Reply:
         form = Parameters.parse(await call.raw())
         ticket = await self._login.enrolling(call)
-        holder = None if ticket is None else await self._holder(ticket)
+        holder = None if ticket is None else await self._holder(ticket, call)
         if ticket is None or holder is None:
             return self._again()
         self._pages.check_form(call, form)
@@ -90,9 +91,9 @@ class EnrolPage:
         codes = await self._codes.recovery.make(holder.subject)
         return self._pages.page(call, _CODES, headers=completed.headers, codes=codes, first=True, done=completed.return_to)
 
-    async def _holder(self, ticket: Enrolling) -> Holder | None:
+    async def _holder(self, ticket: Enrolling, call: Call) -> Holder | None:
         """The person of a ticket, None when they have a token by now."""
-        holder = await self._codes.holder(ticket.authenticated.subject)
+        holder = await self._codes.holder(ticket.authenticated.subject, call)
         return None if await self._codes.has_token(holder) else holder
 
     def _again(self) -> Reply:
@@ -102,7 +103,7 @@ class EnrolPage:
         status = HTTPStatus.OK if problem is None else problem.status
         return self._pages.page(call, _ENROL, status=status, add=ADD, problem=None if problem is None else problem.detail)
 
-    def _new(self, call: Call, token: Token, *, picture: str = "", uri: str = "", key: str = "", problem: str | None = None) -> Reply:
+    def _new(self, call: Call, token: Token, *, picture: str = "", uri: str = "", key: str = "", problem: Text | None = None) -> Reply:
         status = HTTPStatus.OK if problem is None else HTTPStatus.BAD_REQUEST
         return self._pages.page(
             call, _NEW, status=status, action=CONFIRM, page=PAGE, token=token, picture=picture, uri=uri, key=key, problem=problem

@@ -3,6 +3,7 @@
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
 from greatseal.api.identity import Factor
+from greatseal.api.messages import Message
 from greatseal.api.otp import Holder
 from greatseal_otp.codes import Codes
 from greatseal_otp.page import PAGE
@@ -14,7 +15,7 @@ class OwnCode(Factor):
     name = "otp"
     amr = ("otp", "mfa")
     page = PAGE
-    words = "Add an authenticator app"
+    words = Message("Add an authenticator app")
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
+from greatseal.api.messages import Message, Text
 from greatseal.api.moments import day_and_time
 from greatseal.api.otp import Token
 from greatseal.api.pages import AccountLine, AccountPart, Pages
@@ -19,7 +20,7 @@ from greatseal_otp.codes import Codes
 PAGE = "/account/codes"
 ADD, CONFIRM, DELETE, FORGET, RECOVERY = (f"{PAGE}/{name}" for name in ("add", "confirm", "delete", "forget", "recovery"))
 _LIST, _NEW, _CODES = (f"greatseal_otp/{name}.html" for name in ("codes", "new", "recovery"))
-WRONG = "The code is wrong, or it was used before. Wait for the next one."
+WRONG = Message("The code is wrong, or it was used before. Wait for the next one.")
 POOL = "otp-qr"
 
 Action = Callable[[Call, SessionView, Parameters], Awaitable[Reply]]
@@ -92,7 +93,7 @@ class CodesPage:
         )
 
     async def _confirm(self, call: Call, session: SessionView, form: Parameters) -> Reply:
-        holder = await self._codes.holder(session.subject)
+        holder = await self._codes.holder(session.subject, call)
         token = next((one for one in await self._codes.tokens(holder) if one.token_id == form.get("token_id")), None)
         if token is None or token.confirmed:
             return self._pages.see_other(PAGE)
@@ -105,8 +106,8 @@ class CodesPage:
             return self._recovery_codes(call, await self._codes.recovery.make(session.subject), first=True)
         return self._pages.see_other(PAGE)
 
-    async def _delete(self, _call: Call, session: SessionView, form: Parameters) -> Reply:
-        await self._codes.remove(session, form.get("token_id", ""))
+    async def _delete(self, call: Call, session: SessionView, form: Parameters) -> Reply:
+        await self._codes.remove(session, form.get("token_id", ""), call)
         return self._pages.see_other(PAGE)
 
     async def _forget(self, _call: Call, session: SessionView, form: Parameters) -> Reply:
@@ -147,27 +148,29 @@ class CodesPart(AccountPart):
     """The apps on the account page."""
 
     name = "one-time-codes"
-    title = "One-time codes"
+    title = Message("One-time codes")
     link = PAGE
-    words = "Apps and recovery codes"
-    empty = "You have no authenticator app. With one, your password alone signs nobody in."
+    words = Message("Apps and recovery codes")
+    empty = Message("You have no authenticator app. With one, your password alone signs nobody in.")
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
 
     async def lines(self, session: SessionView) -> Sequence[AccountLine]:
         holder = await self._codes.holder(session.subject)
-        return [AccountLine(title=token.label or "Without a name", detail=_said(token)) for token in await self._codes.tokens(holder)]
+        return [
+            AccountLine(title=token.label or Message("Without a name"), detail=_said(token)) for token in await self._codes.tokens(holder)
+        ]
 
 
 class DevicesPart(AccountPart):
     """The remembered devices on the account page."""
 
     name = "remembered-devices"
-    title = "Devices without a code"
+    title = Message("Devices without a code")
     link = PAGE
-    words = "Devices on which you are not asked for a code"
-    empty = "None. You are asked for a code wherever you sign in."
+    words = Message("Devices on which you are not asked for a code")
+    empty = Message("None. You are asked for a code wherever you sign in.")
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
@@ -175,15 +178,17 @@ class DevicesPart(AccountPart):
     async def lines(self, session: SessionView) -> Sequence[AccountLine]:
         holder = await self._codes.holder(session.subject)
         devices = await self._codes.devices.of(holder, await self._codes.tokens(holder))
-        return [AccountLine(title=one.label, detail=f"Last used {day_and_time(one.last_used_at)}") for one in devices]
+        return [
+            AccountLine(title=one.label, detail=Message("Last used %(when)s", {"when": day_and_time(one.last_used_at)})) for one in devices
+        ]
 
 
-def _said(token: Token) -> str:
+def _said(token: Token) -> Text:
     if not token.confirmed:
-        return "Not in use: no code of it was given yet"
+        return Message("Not in use: no code of it was given yet")
     if not token.enabled:
-        return "Switched off"
-    return "In use" if token.last_used_at is None else f"Last used {day_and_time(token.last_used_at)}"
+        return Message("Switched off")
+    return Message("In use") if token.last_used_at is None else Message("Last used %(when)s", {"when": day_and_time(token.last_used_at)})
 
 
 def qr_code(text: str) -> str:

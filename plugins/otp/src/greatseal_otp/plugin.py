@@ -8,6 +8,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import EventType, Job, Owns, Reads, Schema
 from greatseal.api.http import Route
 from greatseal.api.identity import Authenticator
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import DIRECTORIES, LOGIN, NOTICES, PAGES
 from greatseal.host import Host
 from greatseal_otp.settings import Look, OtpSettings
@@ -42,6 +43,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("otp", OtpSettings), Reads("webui", Look)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_otp")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

@@ -10,7 +10,9 @@ from sqlalchemy import delete, func, select
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
-from greatseal.api.notices import NOT_YOU, Notice
+from greatseal.api.messages import Message, marked
+from greatseal.api.notices import Met, warning
+from greatseal.api.otp import Holder
 from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx, operation
 from greatseal.db.tables import param
@@ -42,6 +44,7 @@ class Whose(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of the node that decides about a person's codes."""
 
     subject: str
+    languages: tuple[str, ...] = ()
 
 
 class NewCodes(Whose, frozen=True, kw_only=True):
@@ -98,9 +101,10 @@ class Recovery:
         await self._host.db.write(self._replace, NewCodes(subject=subject, digests=tuple(digest_of(subject, one) for one in codes)))
         return tuple("-".join(one[start : start + 4] for start in range(0, DIGITS, 4)) for one in codes)
 
-    async def use(self, subject: str, digits: str) -> bool:
+    async def use(self, holder: Holder, digits: str) -> bool:
         """True once for each code."""
-        return (await self._host.db.write(self._use, OneCode(subject=subject, digest=digest_of(subject, digits)))).done
+        one = OneCode(subject=holder.subject, digest=digest_of(holder.subject, digits), languages=holder.languages)
+        return (await self._host.db.write(self._use, one)).done
 
     async def forget(self, subject: str) -> None:
         """Delete all codes of a person."""
@@ -120,8 +124,8 @@ class Recovery:
         tx.put(t.RECOVERY, one.subject, remaining=row.left)
         tx.audit(AuditEvent(event_type="otp_recovery_code_used", service="idp", sub=one.subject, detail=f"{row.left} left"))
         if (notices := self._host.optional_service(NOTICES)) is not None:
-            title, facts = "A recovery code of your account was used", {"Codes that are left": str(row.left)}
-            notices.tell(tx, Notice(kind="recovery_code_used", subject=one.subject, title=title, text=NOT_YOU, facts=facts))
+            met = Met(facts={marked("Codes that are left"): str(row.left)}, languages=one.languages)
+            notices.tell(tx, warning("recovery_code_used", one.subject, Message("A recovery code of your account was used"), met))
         return Outcome(done=True)
 
     def _decided(self, name: str, fn: Callable[[Tx, A], T]) -> Callable[[Tx, A], T]:

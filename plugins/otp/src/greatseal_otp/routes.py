@@ -6,6 +6,7 @@ from greatseal.api.authorization import LoginRequired
 from greatseal.api.directory import Directories
 from greatseal.api.http import Call, Permission, Reply, Route, Session
 from greatseal.api.identity import SessionCaller, SessionView
+from greatseal.api.messages import Message
 from greatseal.api.moments import seconds
 from greatseal.api.otp import Holder
 from greatseal.api.problems import BadRequest, Conflict, NotFound
@@ -16,7 +17,7 @@ RECOVERY = "/api/me/recovery-codes"
 DEVICES = "/api/me/otp-devices"
 ADMIN = "/api/admin/users/{username}/otp-tokens"
 LOCK = "/api/admin/users/{username}/otp-lock"
-NONE = "there is no token of this id"
+NONE = Message("there is no token of this id")
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class MyCodes:
 
     async def confirm(self, call: Call) -> Reply:
         token_id, given = call.path["token_id"], await call.body(Code)
-        holder = await self._codes.holder(call.caller.subject)
+        holder = await self._codes.holder(call.caller.subject, call)
         if all(token.token_id != token_id for token in await self._codes.tokens(holder)):
             raise NotFound(NONE)
         if not await self._codes.confirm(holder, token_id, "".join(given.otp_code.split())):
@@ -71,7 +72,7 @@ class MyCodes:
         return Reply.empty()
 
     async def delete(self, call: Call) -> Reply:
-        if not await self._codes.remove(await self._proven(call), call.path["token_id"]):
+        if not await self._codes.remove(await self._proven(call), call.path["token_id"], call):
             raise NotFound(NONE)
         return Reply.empty()
 
@@ -94,14 +95,14 @@ class MyCodes:
 
     async def forget(self, call: Call) -> Reply:
         if not await self._codes.devices.forget(call.caller.subject, call.path["device_id"]):
-            raise NotFound("there is no device of this id")
+            raise NotFound(Message("there is no device of this id"))
         return Reply.empty()
 
     async def _proven(self, call: Call) -> SessionView:
         """The session of the call. Raises LoginRequired where the person has a second factor and did not prove it."""
         session = call.caller_as(SessionCaller).session
         if not await self._codes.is_proven(session):
-            raise LoginRequired("this takes a sign-in with your second factor")
+            raise LoginRequired(Message("this takes a sign-in with your second factor"))
         return session
 
 

@@ -8,8 +8,9 @@ from sqlalchemy import delete, select, update
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
+from greatseal.api.messages import Message, marked
 from greatseal.api.moments import SECOND
-from greatseal.api.notices import NOT_YOU, Notice
+from greatseal.api.notices import Met, warning
 from greatseal.api.otp import CodeStore, Holder, NewToken, Token, TokenKey
 from greatseal.api.problems import Conflict
 from greatseal.api.services import NOTICES
@@ -54,6 +55,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     token_id: str
+    languages: tuple[str, ...] = ()
 
 
 class Step(Asked, frozen=True, kw_only=True):
@@ -117,7 +119,9 @@ class LocalTokens(CodeStore):
         ]
 
     async def advance(self, holder: Holder, key: TokenKey, to: int) -> bool:
-        return (await self._host.db.write(self._advance, Step(subject=holder.subject, token_id=key.token_id, to=to))).done
+        return (
+            await self._host.db.write(self._advance, Step(subject=holder.subject, token_id=key.token_id, to=to, languages=holder.languages))
+        ).done
 
     async def add(self, holder: Holder, new: NewToken) -> Token:
         added = Added(
@@ -132,7 +136,9 @@ class LocalTokens(CodeStore):
         return await self._host.db.write(self._add, added)
 
     async def remove(self, holder: Holder, token_id: str, *, by: str | None = None) -> bool:
-        return (await self._host.db.write(self._remove, Removed(subject=holder.subject, token_id=token_id, by=by))).done
+        return (
+            await self._host.db.write(self._remove, Removed(subject=holder.subject, token_id=token_id, by=by, languages=holder.languages))
+        ).done
 
     async def sweep(self) -> None:
         """Remove tokens of which no code was ever given."""
@@ -156,12 +162,12 @@ class LocalTokens(CodeStore):
         if first:
             devices.drop(tx, asked.subject)
             tx.audit(_event("otp_token_confirmed", asked))
-            self._tell(tx, "code_token_added", "An authenticator app was added to your account", row)
+            self._tell(tx, "code_token_added", Message("An authenticator app was added to your account"), row, asked)
         return Outcome(done=True)
 
     def _store(self, tx: Tx, new: Added) -> Token:
         if len(tx.all(_OF, subject=new.subject)) >= MOST:
-            raise Refuse(Conflict(f"there are {MOST} tokens already; delete one first"))
+            raise Refuse(Conflict(Message("there are %(most)d tokens already; delete one first", {"most": MOST})))
         tx.put(
             t.TOKEN,
             new.token_id,
@@ -191,12 +197,13 @@ class LocalTokens(CodeStore):
             self._recovery.drop(tx, asked.subject)
         tx.audit(_event("otp_token_deleted", asked, by=asked.by))
         if row.confirmed_at is not None:
-            self._tell(tx, "code_token_deleted", "An authenticator app of your account was deleted", row)
+            self._tell(tx, "code_token_deleted", Message("An authenticator app of your account was deleted"), row, asked)
         return Outcome(done=True)
 
-    def _tell(self, tx: Tx, kind: str, title: str, row: Row) -> None:
+    def _tell(self, tx: Tx, kind: str, title: Message, row: Row, asked: Asked) -> None:
         if (notices := self._host.optional_service(NOTICES)) is not None:
-            notices.tell(tx, Notice(kind=kind, subject=row.subject, title=title, text=NOT_YOU, facts={"App": row.label}))
+            met = Met(facts={marked("App"): row.label}, languages=asked.languages)
+            notices.tell(tx, warning(kind, row.subject, title, met))
 
 
 def _event(event_type: str, asked: Asked, by: str | None = None) -> AuditEvent:

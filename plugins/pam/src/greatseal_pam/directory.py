@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from greatseal.api.directory import AccountState, Directory, DirectoryUnavailable, Group, Tier, User
+from greatseal.api.messages import Message
 from greatseal.api.problems import Unavailable
 from greatseal.api.tokens import ClaimsProvider
 from greatseal_pam.names import is_name, short_name
@@ -74,7 +75,7 @@ class AccountDirectory(Directory):
         try:
             return await self._helpers.ask({"ask": what, "min_uid": self._min_uid, **question}, type)
         except Unavailable as problem:
-            raise DirectoryUnavailable("the accounts of this machine cannot be looked up now", cause=problem.cause) from None
+            raise DirectoryUnavailable(Message("the accounts of this machine cannot be looked up now"), cause=problem.cause) from None
 
     def _user(self, account: Account) -> User | None:
         username = short_name(account.username, self._realm)

@@ -21,6 +21,7 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
 )
+from greatseal.api.messages import Message
 from greatseal.api.problems import Unavailable
 from greatseal.host import Clock
 from greatseal_pam.names import short_name
@@ -32,7 +33,8 @@ NAME = "pam"
 LONGEST_PASSWORD = 511
 """Bytes: more is no answer for PAM."""
 LONGEST_DELAY = 5.0
-UNKNOWN = "the password may be changed or not; sign in with the new one, or with the old one"
+_UNFIT = Message("the new password is longer than %(longest)d bytes or has a character that none may have", {"longest": LONGEST_PASSWORD})
+UNKNOWN = Message("the password may be changed or not; sign in with the new one, or with the old one")
 _CODES = {
     1: "PAM_OPEN_ERR", 2: "PAM_SYMBOL_ERR", 3: "PAM_SERVICE_ERR", 4: "PAM_SYSTEM_ERR", 5: "PAM_BUF_ERR", 6: "PAM_PERM_DENIED",
     7: "PAM_AUTH_ERR", 8: "PAM_CRED_INSUFFICIENT", 9: "PAM_AUTHINFO_UNAVAIL", 10: "PAM_USER_UNKNOWN", 11: "PAM_MAXTRIES",
@@ -104,7 +106,7 @@ class Stack:
         """Raises Unavailable where the stack calls the person by a name that cannot be one here."""
         name = short_name(said.user, self.realm)
         if name is None:
-            raise Unavailable("the password cannot be checked now", cause=f"the PAM service calls the person {said.user!r}")
+            raise Unavailable(Message("the password cannot be checked now"), cause=f"the PAM service calls the person {said.user!r}")
         return Authenticated(username=name, realm=self.realm, amr=("pwd",))
 
     async def failed(self, began: float, said: Said | None = None) -> None:
@@ -142,7 +144,7 @@ class PamPassword(Authenticator[Password]):
             case "authenticate", code if code in _WRONG or said.asked:
                 await self._stack.failed(began, said)
                 raise Denied(str(said))
-        raise Unavailable("the password cannot be checked now; try again", cause=str(said))
+        raise Unavailable(Message("the password cannot be checked now; try again"), cause=str(said))
 
 
 class PamChanger(PasswordChanger):
@@ -160,30 +162,28 @@ class PamChanger(PasswordChanger):
             await self._stack.failed(began)
             raise Denied("no account has such a name or password")
         if not _fits(new.value):
-            return ChangeRefused(
-                messages=(f"the new password is longer than {LONGEST_PASSWORD} bytes or has a character that none may have",)
-            )
+            return ChangeRefused(messages=(_UNFIT,))
         said = await self._stack.change(user, old, new, context.remote)
         match said.step, said.code:
             case "change", 0:
                 return self._stack.proven(said)
             case "change", code if code in _REFUSED:
-                return ChangeRefused(messages=said.messages or ("the new password was refused; choose another",))
+                return ChangeRefused(messages=said.messages or (Message("the new password was refused; choose another"),))
             case "account", code:
                 refuse(said, code)
             case "authenticate", code if code in _WRONG or code == 10 or said.asked:
                 await self._stack.failed(began, said)
                 raise Denied(str(said))
-        raise Unavailable("the password cannot be changed now; try again", cause=str(said))
+        raise Unavailable(Message("the password cannot be changed now; try again"), cause=str(said))
 
 
 def refuse(said: Said, code: int) -> NoReturn:
     """The password is right, and the account may not be used. Raises AccountRefused, or Unavailable where nobody can say."""
     if code == 13:
-        raise AccountRefused("this account has expired", cause=str(said))
+        raise AccountRefused(Message("this account has expired"), cause=str(said))
     if code in {6, 7, 10, 11}:
-        raise AccountRefused("this account may not sign in here", cause=str(said))
-    raise Unavailable("the account cannot be checked now; try again", cause=str(said))
+        raise AccountRefused(Message("this account may not sign in here"), cause=str(said))
+    raise Unavailable(Message("the account cannot be checked now; try again"), cause=str(said))
 
 
 def _address(remote: str) -> str:

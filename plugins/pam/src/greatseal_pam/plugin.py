@@ -7,6 +7,7 @@ from greatseal import hookimpl
 from greatseal.api.declarations import Check, Lifespan, Owns
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator, PasswordChanger
+from greatseal.api.languages import Catalogue
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_pam.settings import PamSettings
@@ -24,6 +25,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns]:
         return [Owns("pam", PamSettings)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_pam")]
 
     @hookimpl
     def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:

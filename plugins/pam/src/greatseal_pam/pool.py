@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import Unavailable
 from greatseal_pam.processes import end
 
@@ -35,7 +36,7 @@ LONGEST_ANSWER = 4 << 20
 MAX_WAITING = 64
 CONVERSATIONS = 500
 """After so many a helper makes room for a new one: modules leak."""
-FULL = "too many people sign in now; try again"
+FULL = Message("too many people sign in now; try again")
 
 
 class Broken(Exception):
@@ -79,7 +80,7 @@ class Helpers:
         except (Broken, OSError, msgspec.DecodeError) as error:
             what = question["ask"]
             self._log.error("no answer from the accounts of this machine", question=what, reason=str(error))
-            raise Unavailable("the accounts of this machine cannot be asked now; try again", cause=f"{what}: {error}") from None
+            raise Unavailable(Message("the accounts of this machine cannot be asked now; try again"), cause=f"{what}: {error}") from None
 
     async def close(self) -> None:
         """End the helpers, whatever they do."""

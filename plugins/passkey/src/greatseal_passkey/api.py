@@ -6,6 +6,7 @@ from greatseal.api.http import Call, Permission, Reply, Route, Session
 from greatseal.api.identity import SessionCaller
 from greatseal.api.lists import filter_of
 from greatseal.api.moments import seconds
+from greatseal.api.notices import seen
 from greatseal.api.problems import BadRequest
 from greatseal_passkey.holdings import Held, Keeper
 
@@ -43,7 +44,7 @@ class PasskeyApi:
         return Reply.empty()
 
     async def delete(self, call: Call) -> Reply:
-        await self._keeper.delete(call.caller_as(SessionCaller).session, call.path["id"])
+        await self._keeper.delete(call.caller_as(SessionCaller).session, call.path["id"], seen(call).languages)
         return Reply.empty()
 
     async def list_of(self, call: Call) -> Reply:

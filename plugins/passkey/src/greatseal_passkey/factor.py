@@ -2,6 +2,7 @@
 
 from greatseal.api.directory import User
 from greatseal.api.identity import Factor
+from greatseal.api.messages import Message
 from greatseal_passkey.page import PAGE
 from greatseal_passkey.script import SIGN_IN
 from greatseal_passkey.stores import Stores
@@ -14,7 +15,7 @@ class OwnPasskey(Factor):
     amr = ("hwk", "user", "mfa")
     typed = False
     page = PAGE
-    words = "Add a passkey"
+    words = Message("Add a passkey")
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from greatseal.api.identity import SessionView
-from greatseal.api.notices import NOT_YOU, Notice
+from greatseal.api.messages import Message, Text, marked
+from greatseal.api.notices import Met, warning
 from greatseal.api.passkeys import PasskeysReadOnly
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.api.services import NOTICES
@@ -53,7 +54,7 @@ class Keeper:
         held = [Held(id=id, source=source, record=known.get(id)) for id in ids]
         return Holdings(passkeys=sorted(held, key=_age), read_only=home.store.read_only)
 
-    async def delete(self, session: SessionView, id: str) -> None:
+    async def delete(self, session: SessionView, id: str, languages: tuple[str, ...] = ()) -> None:
         """Delete one. Raises NotFound for an id of nobody or of somebody else, Stale, Unavailable."""
         require_fresh(self._host.clock, session)
         home = await self._writable(session.subject)
@@ -61,14 +62,14 @@ class Keeper:
             raw = b64url_decode(id)
         except ValueError:
             raise NotFound(GONE) from None
-        if not await self._remove(home, raw):
+        if not await self._remove(home, raw, languages=languages):
             raise NotFound(GONE)
 
     async def rename(self, session: SessionView, id: str, label: str | None) -> None:
         """Give one another name. Raises NotFound as :meth:`delete` does, and for one that was never used here; BadRequest for no name."""
         name = label_of(label)
         if name is None:
-            raise BadRequest("enter a name")
+            raise BadRequest(Message("enter a name"))
         if not await self._host.db.write(records.rename, session.subject, id, name):
             raise NotFound(GONE)
 
@@ -81,21 +82,23 @@ class Keeper:
     async def _writable(self, subject: str) -> Home:
         home = await self._stores.home(subject)
         if home.store.read_only:
-            raise PasskeysReadOnly("these passkeys are administered elsewhere")
+            raise PasskeysReadOnly(Message("these passkeys are administered elsewhere"))
         return home
 
-    async def _remove(self, home: Home, id: bytes, by: str | None = None) -> bool:
+    async def _remove(self, home: Home, id: bytes, by: str | None = None, languages: tuple[str, ...] = ()) -> bool:
         def forget(tx: Tx) -> None:
             label = records.forget(tx, home.subject, b64url_encode(id), by)
             if (notices := self._host.optional_service(NOTICES)) is not None:
-                facts = {"Passkey": label, **({"By": "an administrator"} if by is not None else {})}
-                title = "A passkey of your account was deleted"
-                notices.tell(tx, Notice(kind="passkey_deleted", subject=home.subject, title=title, text=NOT_YOU, facts=facts))
+                facts: dict[str, Text] = {marked("Passkey"): label}
+                if by is not None:
+                    facts[marked("By")] = Message("an administrator")
+                title = Message("A passkey of your account was deleted")
+                notices.tell(tx, warning("passkey_deleted", home.subject, title, Met(facts=facts, languages=languages)))
 
         return await home.store.remove(home.subject, id, forget)
 
 
-GONE = "you have no such passkey"
+GONE = Message("you have no such passkey")
 
 
 def _age(held: Held) -> tuple[int, str]:

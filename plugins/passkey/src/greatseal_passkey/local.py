@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import select
 
+from greatseal.api.messages import Message
 from greatseal.api.passkeys import MOST_PASSKEYS, Passkey, PasskeyStore
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx
@@ -54,7 +55,7 @@ def _add(tx: Tx, passkey: Passkey, also: Callable[[Tx], object]) -> None:
     id = b64url_encode(passkey.id)
     also(tx)
     if tx.one(_BY_ID, id=id) is not None:
-        raise Refuse(Conflict("this passkey is registered already"))
+        raise Refuse(Conflict(Message("this passkey is registered already")))
     tx.put(CREDENTIAL, id, subject=passkey.subject, public_key=passkey.public_key, user_handle=passkey.user_handle or b"")
 
 

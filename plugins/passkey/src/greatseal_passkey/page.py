@@ -7,7 +7,9 @@ import msgspec
 
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
+from greatseal.api.messages import Message, Text
 from greatseal.api.moments import day_and_time
+from greatseal.api.notices import seen
 from greatseal.api.pages import AccountLine, AccountPart, Pages
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.host import Host
@@ -18,12 +20,12 @@ from greatseal_passkey.script import SCRIPT_PATH
 
 PAGE = "/account/passkeys"
 AGAIN = f"{PAGE}/again"
-WORDS: Mapping[str, str] = MappingProxyType(
+WORDS: Mapping[str, Text] = MappingProxyType(
     {
-        "cancelled": "No passkey was made. Try again when you are ready.",
-        "known": "This device has a passkey of yours already.",
-        "unsuited": "This browser cannot make a passkey here.",
-        "failed": "That did not work. Try again.",
+        "cancelled": Message("No passkey was made. Try again when you are ready."),
+        "known": Message("This device has a passkey of yours already."),
+        "unsuited": Message("This browser cannot make a passkey here."),
+        "failed": Message("That did not work. Try again."),
     }
 )
 """What the script may have to say."""
@@ -32,8 +34,8 @@ WORDS: Mapping[str, str] = MappingProxyType(
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     label: str
-    life: str
-    suspected: str | None
+    life: Text
+    suspected: Text | None
     known: bool
     """Whether it was made or used here, and so has a name that can be changed."""
 
@@ -73,13 +75,12 @@ class PasskeyPage:
             if "label" in form:
                 await self._keeper.rename(session, form.get("id", ""), form["label"])
             else:
-                await self._keeper.delete(session, form.get("id", ""))
+                await self._keeper.delete(session, form.get("id", ""), seen(call).languages)
         except (BadRequest, NotFound, Stale) as problem:
-            words = f"{problem.detail[:1].upper()}{problem.detail[1:]}."
-            return await self._page(call, session, words, status=problem.status)
+            return await self._page(call, session, problem.message, status=problem.status)
         return self._pages.see_other(PAGE)
 
-    async def _page(self, call: Call, session: SessionView, problem: str | None = None, *, status: int = 200) -> Reply:
+    async def _page(self, call: Call, session: SessionView, problem: Text | None = None, *, status: int = 200) -> Reply:
         holdings = await self._keeper.of(session.subject)
         return self._pages.page(
             call,
@@ -101,10 +102,10 @@ class PasskeyPart(AccountPart):
     """The part of the account page."""
 
     name = "passkeys"
-    title = "Passkeys"
+    title = Message("Passkeys")
     link = PAGE
-    words = "Add or delete passkeys"
-    empty = "None yet. A passkey signs you in with your device, without a password."
+    words = Message("Add, rename or delete passkeys")
+    empty = Message("None yet. A passkey signs you in with your device, without a password.")
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
@@ -113,13 +114,15 @@ class PasskeyPart(AccountPart):
         return [AccountLine(title=held.label, detail=life_of(held)) for held in (await self._keeper.of(session.subject)).passkeys]
 
 
-def life_of(held: Held) -> str:
+def life_of(held: Held) -> Text:
     """When a passkey was made and used."""
     record = held.record
     if record is None:
-        return "Not used here yet"
-    used = f"last used {day_and_time(record.last_used_at)}" if record.last_used_at is not None else "never used"
-    return f"Added {day_and_time(record.created_at)}, {used}"
+        return Message("Not used here yet")
+    added = day_and_time(record.created_at)
+    if record.last_used_at is None:
+        return Message("Added %(added)s, never used", {"added": added})
+    return Message("Added %(added)s, last used %(used)s", {"added": added, "used": day_and_time(record.last_used_at)})
 
 
 def _shown(held: Held) -> _Shown:

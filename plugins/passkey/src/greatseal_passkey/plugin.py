@@ -9,6 +9,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Check, EventType, Lifespan, Owns, Reads, Schema
 from greatseal.api.http import Call, Discovery, Handler, Reply, Route
 from greatseal.api.identity import LoginOptions
+from greatseal.api.languages import Catalogue
 from greatseal.api.problems import Problem
 from greatseal.api.services import DIRECTORIES, LOGIN, NOTICES, PAGES
 from greatseal.host import Host
@@ -58,6 +59,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns | Reads]:
         return [Owns("passkey", PasskeySettings), Owns("ipa", IpaPasskeys), Reads("server", PasskeyLimit), Reads("webui", Look)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_passkey")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

@@ -4,6 +4,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.messages import Message
 from greatseal.api.passkeys import MOST_PASSKEYS, Passkey
 from greatseal.api.problems import Conflict
 from greatseal.api.store import Refuse, Row, Tx
@@ -57,9 +58,9 @@ def write(tx: Tx, record: Record) -> None:
     """Note a new passkey. Raises Refuse with Conflict for a known id, and for one too many."""
     counted = tx.one(_COUNT, subject=record.subject)
     if counted is not None and counted.number >= MOST_PASSKEYS:
-        raise Refuse(Conflict(f"you have {MOST_PASSKEYS} passkeys, which is the most; delete one first"))
+        raise Refuse(Conflict(Message("you have %(most)d passkeys, which is the most; delete one first", {"most": MOST_PASSKEYS})))
     if tx.one(_BY_ID, id=record.id) is not None:
-        raise Refuse(Conflict("this passkey is registered already"))
+        raise Refuse(Conflict(Message("this passkey is registered already")))
     _put(tx, record)
     tx.audit(_event("passkey_registered", record))
 

@@ -1,14 +1,14 @@
 """Registration of a passkey by its person (WebAuthn s7.1)."""
 
 import secrets
-from collections.abc import Mapping
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
 from greatseal.api.http import Call, Reply, Route, Session
 from greatseal.api.identity import SessionCaller, SessionView
+from greatseal.api.messages import Message, marked
 from greatseal.api.moments import SECOND, seconds
-from greatseal.api.notices import NOT_YOU, Notice, seen
+from greatseal.api.notices import Met, seen, warning
 from greatseal.api.passkeys import Passkey, PasskeysReadOnly
 from greatseal.api.problems import BadRequest, Conflict, Forbidden, Unavailable
 from greatseal.api.services import NOTICES
@@ -47,7 +47,7 @@ class Unsuited(Forbidden):
 def require_fresh(clock: Clock, session: SessionView) -> None:
     """Raises Stale unless the person signed in a short while ago."""
     if not is_fresh(clock, session):
-        raise Stale("you signed in too long ago for this; sign in again")
+        raise Stale(Message("you signed in too long ago for this; sign in again"))
 
 
 def is_fresh(clock: Clock, session: SessionView) -> bool:
@@ -111,16 +111,20 @@ class PasskeyRegistration:
             made = await self._made(given, challenge)
         except Unattested as error:
             await self._refused(session, str(error))
-            raise Unsuited("this kind of device may not be used here; ask your administrator which ones may", cause=str(error)) from None
+            raise Unsuited(
+                Message("this kind of device may not be used here; ask your administrator which ones may"), cause=str(error)
+            ) from None
         except Unproven as error:
-            raise BadRequest("the passkey could not be registered; begin again", cause=str(error)) from None
+            raise BadRequest(Message("the passkey could not be registered; begin again"), cause=str(error)) from None
         home = await self._stores.home(session.subject)
         _require_writable(home)
         passkey = Passkey(id=made.id, subject=home.subject, public_key=made.public_key, user_handle=challenge.challenge.user_handle)
         noted: list[records.Record] = []
 
         def note(tx: Tx) -> None:
-            noted[:] = [self._note(tx, challenge, passkey, self._record(tx, home, made, given, label), facts=seen(call))]
+            name = Message("Passkey %(number)d", {"number": len(records.of_person(tx, home.subject)) + 1})
+            record = self._record(tx, home, made, given, label or self._host.languages.of(call.headers).text(name))
+            noted[:] = [self._note(tx, challenge, passkey, record, met=seen(call))]
 
         await home.store.add(passkey, note)
         faults.point("passkey.registered")
@@ -133,27 +137,26 @@ class PasskeyRegistration:
         try:
             known = await self._host.blocking.run("passkey-models", self._models.known)
         except (OSError, BadMetadata) as error:
-            raise Unavailable("nobody can tell now which devices may be used", cause=str(error)) from None
+            raise Unavailable(Message("nobody can tell now which devices may be used"), cause=str(error)) from None
         return register(given, self._party, challenge.text, known, self._host.clock.now())
 
     async def _refused(self, session: SessionView, why: str) -> None:
         event = AuditEvent(event_type="passkey_refused", service="idp", outcome="failure", sub=session.subject, detail=why[:500])
         await self._host.audit_log(event)
 
-    def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record, *, facts: Mapping[str, str]) -> records.Record:
+    def _note(self, tx: Tx, challenge: Given, passkey: Passkey, record: records.Record, *, met: Met) -> records.Record:
         """What commits with the passkey."""
         if not self._challenges.use(tx, challenge):
-            raise Refuse(Conflict("this was registered already; begin again for another passkey"))
+            raise Refuse(Conflict(Message("this was registered already; begin again for another passkey")))
         if self._host.blocked_keys.find_in(tx, digest_of(passkey.public_key)) is not None:
-            raise Refuse(BadRequest("the key of this passkey is blocked; use another device"))
+            raise Refuse(BadRequest(Message("the key of this passkey is blocked; use another device")))
         records.write(tx, record)
         if (notices := self._host.optional_service(NOTICES)) is not None:
-            facts = {"Passkey": record.label, **facts}
-            title = "A passkey was added to your account"
-            notices.tell(tx, Notice(kind="passkey_added", subject=record.subject, title=title, text=NOT_YOU, facts=facts))
+            met = Met(facts={marked("Passkey"): record.label, **met.facts}, languages=met.languages)
+            notices.tell(tx, warning("passkey_added", record.subject, Message("A passkey was added to your account"), met))
         return record
 
-    def _record(self, tx: Tx, home: Home, made: Registered, given: Registration, label: str | None) -> records.Record:
+    def _record(self, tx: Tx, home: Home, made: Registered, given: Registration, label: str) -> records.Record:
         return records.Record(
             id=b64url_encode(made.id),
             subject=home.subject,
@@ -172,7 +175,7 @@ def label_of(label: str | None) -> str | None:
     """The name that a person gave a passkey; None for none. Raises BadRequest for one that cannot be shown in a line."""
     label = (label or "").strip()
     if len(label) > MAX_LABEL or not label.isprintable():
-        raise BadRequest(f"label: at most {MAX_LABEL} characters in one line")
+        raise BadRequest(Message("label: at most %(longest)d characters in one line", {"longest": MAX_LABEL}))
     return label or None
 
 
@@ -184,4 +187,4 @@ def _check_session(challenge: Given, session: SessionView) -> None:
 
 def _require_writable(home: Home) -> None:
     if home.store.read_only:
-        raise PasskeysReadOnly("your passkeys are administered elsewhere; ask your administrator")
+        raise PasskeysReadOnly(Message("your passkeys are administered elsewhere; ask your administrator"))

@@ -6,20 +6,21 @@ from importlib import resources
 
 from greatseal.api.http import Call, Reply, Route
 from greatseal.api.identity import LoginContext, LoginOption, LoginOptions, LoginScript
+from greatseal.api.messages import Message
 
 SCRIPT = resources.files("greatseal_passkey").joinpath("static/passkey.js").read_bytes()
 SCRIPT_PATH = f"/assets/passkey-{sha256(SCRIPT).hexdigest()[:16]}.js"
 
 SIGN_IN = LoginScript(
     id="passkey",
-    display_name="Sign in with a passkey",
+    display_name=Message("Sign in with a passkey"),
     path=SCRIPT_PATH,
-    without="To sign in with a passkey, switch on JavaScript. Without it the other ways to sign in work as they are.",
+    without=Message("To sign in with a passkey, switch on JavaScript. Without it the other ways to sign in work as they are."),
     autofill="webauthn",
     words={
-        "cancelled": "No passkey was used. Try again, or sign in another way.",
-        "unsuited": "This browser cannot use a passkey here. Sign in another way.",
-        "failed": "That did not work. Try again, or sign in another way.",
+        "cancelled": Message("No passkey was used. Try again, or sign in another way."),
+        "unsuited": Message("This browser cannot use a passkey here. Sign in another way."),
+        "failed": Message("That did not work. Try again, or sign in another way."),
     },
 )
 

@@ -9,6 +9,7 @@ import msgspec
 from greatseal import faults
 from greatseal.api.http import Call, Handler, Reply, Route, optional_body
 from greatseal.api.identity import Authenticated, Denied
+from greatseal.api.messages import Message, plural
 from greatseal.api.passkeys import Passkey
 from greatseal.api.problems import BadRequest, RateLimited
 from greatseal.api.services import LOGIN
@@ -25,7 +26,7 @@ from greatseal_passkey.origin import OwnOrigin
 from greatseal_passkey.settings import PasskeyLimit, RelyingParty
 from greatseal_passkey.stores import Stores
 
-WRONG = "this passkey is not known here, or it does not prove who you are"
+WRONG = Message("this passkey is not known here, or it does not prove who you are")
 MAX_USERNAME = 512
 """Characters, as at every other sign-in."""
 WINDOW = 300.0
@@ -149,7 +150,8 @@ class PasskeySignIn:
         """Nobody asks for many names. Raises RateLimited."""
         wait = self._host.limits.hit("passkey-names", source_of(call.remote), self._limit, WINDOW)
         if wait is not None:
-            raise RateLimited(f"too many attempts; try again in {wait} seconds", headers={"Retry-After": str(wait)})
+            words = plural("too many attempts; try again in one second", "too many attempts; try again in %(count)d seconds", wait)
+            raise RateLimited(words, headers={"Retry-After": str(wait)})
 
 
 def methods_of(proven: Proven) -> tuple[str, ...]:
@@ -182,5 +184,5 @@ def _descriptor(id: bytes, transports: Sequence[str]) -> dict[str, object]:
 
 def _bounded(username: str) -> str:
     if len(username) > MAX_USERNAME:
-        raise BadRequest(f"a user name has at most {MAX_USERNAME} characters")
+        raise BadRequest(Message("a user name has at most %(longest)d characters", {"longest": MAX_USERNAME}))
     return username

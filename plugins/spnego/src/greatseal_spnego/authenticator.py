@@ -9,6 +9,7 @@ from greatseal.api.directory import Directories
 from greatseal.api.http import Call
 from greatseal.api.identity import Attempted, Authenticated, Authenticator, Continue, LoginContext, NegotiateHeader, NotMine
 from greatseal.api.kerberos import Absent, Accepted, NegotiateRefused, Negotiator, Ready
+from greatseal.api.messages import Message
 from greatseal.api.problems import PayloadTooLarge
 from greatseal.host import Host
 from greatseal_spnego.settings import SpnegoSettings
@@ -75,7 +76,7 @@ class Spnego(Authenticator[NegotiateHeader]):
 
     def _refuse(self, principal: str, context: LoginContext, reason: str) -> NoReturn:
         self._host.log.info("a ticket signs nobody in", principal=principal, reason=reason, address=context.remote)
-        raise NegotiateRefused("this ticket signs nobody in here", cause=f"{principal}: {reason}")
+        raise NegotiateRefused(Message("this ticket signs nobody in here"), cause=f"{principal}: {reason}")
 
 
 def _folded(name: str) -> str:

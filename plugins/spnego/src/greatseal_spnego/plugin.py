@@ -8,6 +8,7 @@ from greatseal import hookimpl
 from greatseal.api.declarations import Owns
 from greatseal.api.identity import Authenticator, LoginContext, LoginOption, LoginOptions
 from greatseal.api.kerberos import Negotiator, NotConfigured, Ready
+from greatseal.api.languages import Catalogue
 from greatseal.api.services import DIRECTORIES, NEGOTIATE
 from greatseal.host import Host
 from greatseal_spnego.authenticator import ASKED, Spnego
@@ -41,6 +42,10 @@ class Plugin:
     @hookimpl
     def settings(self) -> Sequence[Owns]:
         return [Owns("spnego", SpnegoSettings)]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_spnego")]
 
     @hookimpl
     def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:

@@ -122,7 +122,7 @@ def _password(username: str) -> str:
     else:
         password = sys.stdin.readline().rstrip("\n")
     if found := objections(password, username):
-        _fail(f"the password is refused: {', and '.join(found)}")
+        _fail(f"the password is refused: {', and '.join(map(str, found))}")
     return password
 
 

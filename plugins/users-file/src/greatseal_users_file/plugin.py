@@ -14,6 +14,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Check, CheckResult, Lifespan, Owns, Welcome
 from greatseal.api.directory import Directory
 from greatseal.api.identity import Authenticator, PasswordChanger
+from greatseal.api.languages import Catalogue
 from greatseal.api.tokens import ClaimsProvider
 from greatseal.host import Host
 from greatseal_users_file.command import users
@@ -39,6 +40,10 @@ class Plugin:
     @hookimpl
     def commands(self) -> Sequence[click.Command]:
         return [users]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_users_file")]
 
     @hookimpl
     def authenticators(self, host: Host) -> Sequence[Authenticator[Any]]:

@@ -10,7 +10,9 @@ from functools import cache
 from hashlib import sha256
 from importlib import resources
 
-SAME = "it is the one of now"
+from greatseal.api.messages import Message
+
+SAME = Message("it is the one of now")
 """The objection to a password that is not new."""
 SHORTEST = 12
 """Characters."""
@@ -27,19 +29,24 @@ _SPELT = str.maketrans("013457@$!", "oieastasi")
 """How digits and signs stand for letters."""
 
 
-def objections(password: str, username: str) -> tuple[str, ...]:
+def objections(password: str, username: str) -> tuple[Message, ...]:
     """Why the password may not be chosen, each as the rest of a sentence about it; nothing when it may."""
     found = []
     if len(password) < SHORTEST:
-        found.append(f"it has {len(password)} of at least {SHORTEST} characters (several words are easier to remember than signs)")
+        found.append(
+            Message(
+                "it has %(count)d of at least %(shortest)d characters (several words are easier to remember than signs)",
+                {"count": len(password), "shortest": SHORTEST},
+            )
+        )
     if len(password) > LONGEST:
-        found.append(f"it has more than {LONGEST} characters")
+        found.append(Message("it has more than %(longest)d characters", {"longest": LONGEST}))
     if len(password) >= SHORTEST and (len(set(password)) < FEWEST or _repeats("".join(password.casefold().split()))):
-        found.append("it repeats itself")
+        found.append(Message("it repeats itself"))
     elif is_common(password):
-        found.append("it is among the passwords that are tried first: one that was stolen elsewhere, or one with digits around it")
+        found.append(Message("it is among the passwords that are tried first: one that was stolen elsewhere, or one with digits around it"))
     if len(username) >= NAMED and username.casefold() in password.casefold():
-        found.append("it holds the user name")
+        found.append(Message("it holds the user name"))
     return tuple(found)
 
 

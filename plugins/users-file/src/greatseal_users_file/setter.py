@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import Authenticated, ChangeRefused, Denied, LoginContext, PasswordChanger
+from greatseal.api.messages import Message
 from greatseal.api.passwords import PasswordSetter
 from greatseal.api.problems import Unavailable
 from greatseal.host import Blocking
@@ -11,7 +12,7 @@ from greatseal_users_file.file import UsersFile
 from greatseal_users_file.password import matches
 from greatseal_users_file.rules import SAME, objections
 
-GONE = "this account cannot be changed here any more"
+GONE = Message("this account cannot be changed here any more")
 
 
 class FileSetter(PasswordSetter, PasswordChanger):
@@ -58,5 +59,5 @@ class FileSetter(PasswordSetter, PasswordChanger):
         except ValueError:
             return ChangeRefused(messages=(GONE,))
         except OSError as error:
-            raise Unavailable("the password cannot be changed now", cause=f"{self._file.path}: {error}") from None
+            raise Unavailable(Message("the password cannot be changed now"), cause=f"{self._file.path}: {error}") from None
         return None

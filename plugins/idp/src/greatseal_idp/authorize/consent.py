@@ -9,6 +9,7 @@ from greatseal.api.authorization import Wanted
 from greatseal.api.clients import Client
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import AccessDenied, Login, SessionView
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, NotFound, Problem, Unauthenticated
 from greatseal.host import Host
@@ -98,7 +99,7 @@ class ConsentEndpoint:
         """As the rule Session does it."""
         session = await self._login.session(call)
         if session is None:
-            raise Unauthenticated("there is no session; start again at the application")
+            raise Unauthenticated(Message("there is no session; start again at the application"))
         self._origin.check(call)
         return session
 
@@ -116,6 +117,7 @@ class ConsentEndpoint:
             call,
             "consent.html",
             form_targets=form_sources(request.to.redirect_uri),
+            languages=request.ui_locales,
             consent_id=consent_id,
             username=session.username,
             redirect_host=_host_of(request),
@@ -181,7 +183,7 @@ class ConsentEndpoint:
 
 
 def _none_pending() -> NotFound:
-    return NotFound("no such consent is pending in this session; start again at the application")
+    return NotFound(Message("no such consent is pending in this session; start again at the application"))
 
 
 def _described(consent_id: str, waiting: Waiting, wanted: Wanted) -> dict[str, object]:

@@ -11,6 +11,7 @@ from greatseal.api.audit import AuditEvent
 from greatseal.api.authorization import LoginRequired, Proposal
 from greatseal.api.clients import Client
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Message
 from greatseal.api.problems import BadRequest, NotFound, Problem
 from greatseal.api.store import Refuse, Row, Tx
 from greatseal.db.tables import param
@@ -152,7 +153,7 @@ class Consents:
         if before is None:
             raise Refuse(LoginRequired("the session has ended (OpenID Connect Core s3.1.2.6)"))
         if self._clients.as_stored(tx, proposal.client) is None:
-            raise Refuse(NotFound("the application is not registered any more"))
+            raise Refuse(NotFound(Message("the application is not registered any more")))
         order = _approval(proposal, session, self._ladder.told(session.acr, proposal.authorization.acr))
         self._remember(tx, order, Details(keys=proposal.keys), None if before.client_id is None else _consent(before))
         self._codes.keep(tx, origin, order, until=until)

@@ -17,6 +17,7 @@ from greatseal.api.authorization import (
 from greatseal.api.clients import Client, Clients, ProvenRequest
 from greatseal.api.http import Parameters
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import NotFound
 from greatseal.api.store import Refuse, Tx
@@ -87,7 +88,7 @@ class Proposals:
     async def propose(self, authorization: Authorization, session: SessionView, *, since: int, remote: str) -> Proposal:
         client = await self._clients.get(authorization.client_id)
         if client is None:
-            raise NotFound("the application is not registered any more")
+            raise NotFound(Message("the application is not registered any more"))
         _require_fit(authorization, session, since, self._host.clock.now(), self._ladder)
         asked = await self._reader.of_client(Asked(authorization.scopes, authorization.implied), client)
         asked = asked.permitted(await self._tokens.permitted(asked_of(client, session, asked, remote)))

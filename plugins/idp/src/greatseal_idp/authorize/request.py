@@ -9,6 +9,7 @@ import msgspec
 from greatseal.api.authorization import ResponseMode
 from greatseal.api.clients import Client
 from greatseal.api.http import Parameters
+from greatseal.api.languages import tags_of
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.tokens import InvalidScope, UnauthorizedClient
 from greatseal.jose.strict import decode_object
@@ -87,6 +88,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defau
     max_age: int | None = None
     hinted: str | None = None
     login_hint: str | None = None
+    ui_locales: tuple[str, ...] = ()
     claims: Mapping[str, Any] | None = None
     pushed: bool = False
     acr: tuple[tuple[str, ...], ...] = ()
@@ -208,6 +210,7 @@ def check_request(parameters: Parameters, to: Addressee, client: Client, extensi
         prompt=_prompt(parameters.get("prompt", ""), {*PROMPTS, *extensions.prompts}),
         max_age=read_max_age(parameters, client),
         login_hint=parameters.get("login_hint", "")[:MAX_HINT] or None,
+        ui_locales=tags_of(parameters.get("ui_locales", "")),
         claims=claims,
         wishes=read_wishes(parameters, claims, client),
         pushed=pushed,

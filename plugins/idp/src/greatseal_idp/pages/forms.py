@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from greatseal.api.http import Call, Parameters
 from greatseal.api.identity import Headers
+from greatseal.api.messages import Message
 from greatseal.host import Host
 from greatseal.http.cookies import cookie_of, set_cookie
 from greatseal.http.csrf import ForeignOrigin, refuse_foreign
@@ -19,7 +20,9 @@ from greatseal_idp.cookie import NAME
 
 FIELD = "form_token"
 """The hidden input of every form of ours."""
-STALE = "this page was open for too long, somebody signed in again meanwhile, or cookies are switched off; go back and load it again"
+STALE = Message(
+    "this page was open for too long, somebody signed in again meanwhile, or cookies are switched off; go back and load it again"
+)
 FORM_COOKIE = "greatseal_form"
 MAX_AGE = 86_400
 

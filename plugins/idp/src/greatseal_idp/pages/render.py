@@ -2,25 +2,21 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
-
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, TemplateNotFound
 
 from greatseal.api.authorization import Wanted
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
-from greatseal.api.moments import day_and_time
 from greatseal.api.pages import STYLE_PATH, title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.forms import Forms, origin_of
 from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN, STEP_UP
+from greatseal_idp.pages.templates import Templates
 from greatseal_idp.settings import WebUi
 
-OWN = "greatseal_idp"
-"""The package of templates that are named without one."""
 PROTECTED: Headers = (
     ("Cache-Control", "no-store"),
     ("Pragma", "no-cache"),
@@ -28,25 +24,6 @@ PROTECTED: Headers = (
     ("X-Frame-Options", "DENY"),
 )
 NOTHING_POLICY = ("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-
-
-class _Packages(BaseLoader):
-    """``<package>/<file>`` is a file of the folder ``templates`` of the package."""
-
-    def __init__(self) -> None:
-        self._loaders: dict[str, PackageLoader] = {}
-
-    def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
-        package, slash, file = template.partition("/")
-        if not slash:
-            package, file = OWN, template
-        loader = self._loaders.get(package)
-        if loader is None:
-            try:
-                loader = self._loaders[package] = PackageLoader(package)
-            except (ImportError, ValueError) as error:
-                raise TemplateNotFound(template, f"the package {package} has no folder templates: {error}") from None
-        return loader.get_source(environment, file)
 
 
 class _Token:
@@ -74,9 +51,8 @@ class Pages:
         """What stands before every path of ours where the issuer has a path."""
         self.display_name = look.display_name or urlsplit(host.issuer).hostname or host.issuer
         self._images = _images(look.logo_url)
-        self._templates = Environment(loader=_Packages(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        self._templates.filters.update(day_and_time=day_and_time, sentence=sentence)
-        self._templates.globals.update(
+        self._languages = host.languages
+        self._templates = Templates(
             display_name=self.display_name,
             logo_url=look.logo_url,
             theme=look.default_theme,
@@ -98,11 +74,13 @@ class Pages:
         wanted: Wanted | None = None,
         script: str | None = None,
         scripts: Iterable[str] = (),
+        languages: Iterable[str] = (),
         **values: object,
     ) -> Reply:
+        language = self._languages.of(call.headers, languages)
         token, scripts = _Token(self._forms, call), tuple(scripts)
         policy = self._policy(form_targets, self._scripts(script, scripts), frame_sources, wanted.image_sources if wanted else ())
-        body = self._body(template, **values, wanted=wanted, form_token=token, script=script, scripts=scripts)
+        body = self._templates.body(language, template, **values, wanted=wanted, form_token=token, script=script, scripts=scripts)
         return _html(status, body, policy, (*token.headers, *headers))
 
     def see_other(self, path: str, *, status: int = 303, headers: Headers = ()) -> Reply:
@@ -120,16 +98,14 @@ class Pages:
     def check_form(self, call: Call, form: Parameters) -> None:
         self._forms.check(call, form)
 
-    def refusal(self, problem: Problem, accept: str) -> Reply:
-        headers = tuple(problem.headers.items())
-        if is_html(accept):
-            body = self._body("error.html", title=title_of(problem.status), problem=problem, script=None, scripts=())
-            return _html(problem.status, body, self._policy((), ()), headers)
+    def refusal(self, problem: Problem, headers: Mapping[str, str]) -> Reply:
+        more = tuple(problem.headers.items())
+        if is_html(headers.get("Accept", "")):
+            title, language = title_of(problem.status), self._languages.of(headers)
+            body = self._templates.body(language, "error.html", title=title, problem=problem, script=None, scripts=())
+            return _html(problem.status, body, self._policy((), ()), more)
         said = {**problem.members, "error": problem.error, "error_description": problem.detail}
-        return Reply.json(said, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *headers)
-
-    def _body(self, template: str, **values: object) -> bytes:
-        return self._templates.get_template(template).render(values).encode("utf-8", "replace")
+        return Reply.json(said, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *more)
 
     def _scripts(self, script: str | None, paths: tuple[str, ...]) -> tuple[str, ...]:
         """The CSP sources of a page's scripts: what is in it by its hash, a file by its URL and no other of this origin."""
@@ -182,12 +158,6 @@ def form_sources(target: str) -> tuple[str, ...]:
     authenticating proxies above all, go on from their redirect URI to another host.
     """
     return (f"{urlsplit(target).scheme}:",)
-
-
-def sentence(text: str) -> str:
-    """A detail of a refusal as a sentence; one that begins with the name of a parameter keeps it."""
-    begin = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]
-    return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _images(logo_url: str | None) -> tuple[str, ...]:

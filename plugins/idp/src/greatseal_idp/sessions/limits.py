@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.messages import plural
 from greatseal.api.problems import RateLimited, Unavailable
 from greatseal.host import Host
 from greatseal.net.addresses import source_of
@@ -81,4 +82,7 @@ class LoginLimits:
             await self._host.audit_log(
                 AuditEvent(event_type="rate_limited", service="idp", outcome="failure", detail=f"{bucket}: {detail}")
             )
-        raise RateLimited(f"too many attempts; try again in {wait} seconds", headers={"Retry-After": str(wait)})
+        raise RateLimited(
+            plural("too many attempts; try again in one second", "too many attempts; try again in %(count)d seconds", wait),
+            headers={"Retry-After": str(wait)},
+        )

@@ -1,7 +1,7 @@
 """Sign-in (service ``LOGIN``): who is it, may they come in, and the one place that makes a session."""
 
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import chain
 from typing import Any
@@ -40,8 +40,9 @@ from greatseal.api.identity import (
     WithSession,
 )
 from greatseal.api.kerberos import NegotiateRefused
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
-from greatseal.api.notices import NOT_YOU, Notice, Notices, seen
+from greatseal.api.notices import Met, Notices, seen, warning
 from greatseal.api.problems import BadRequest, Problem
 from greatseal.api.services import NOTICES
 from greatseal.api.store import Tx
@@ -60,9 +61,10 @@ from greatseal_idp.sessions.step_up import proven
 from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import change_tickets, enrol_tickets
 
-WRONG = "the name or the password is wrong"
-WRONG_WITH_CODE = "the name, the password or the code is wrong"
-WRONG_CODE = "the code is wrong, or it was used before"
+WRONG = Message("the name or the password is wrong")
+WRONG_WITH_CODE = Message("the name, the password or the code is wrong")
+WRONG_CODE = Message("the code is wrong, or it was used before")
+PASSWORD_CHANGED = Message("Your password was changed")
 MAX_USERNAME = 512
 """Characters of a user name. To normalise Unicode takes quadratic time: 64 kB of combining marks would hold everybody up for seconds."""
 MAX_USER_AGENT = 256
@@ -73,7 +75,7 @@ CLOCK_SKEW = 300 * SECOND
 def bounded(username: str) -> str:
     """The name that somebody typed. Raises BadRequest for one that nobody has."""
     if len(username) > MAX_USERNAME:
-        raise BadRequest(f"a user name has at most {MAX_USERNAME} characters")
+        raise BadRequest(Message("a user name has at most %(longest)d characters", {"longest": MAX_USERNAME}))
     return username
 
 
@@ -164,7 +166,7 @@ class LoginImpl:
         )
         completed = await self.complete(call, authenticated, return_to, goes_on=session)
         if not isinstance(completed, LoggedIn):
-            raise AccessDenied("more than this code is needed; sign in again")
+            raise AccessDenied(Message("more than this code is needed; sign in again"))
         return completed
 
     async def complete(
@@ -202,7 +204,7 @@ class LoginImpl:
     async def expired(self, call: Call, expired: PasswordExpired, return_to: str | None) -> Reply:
         if expired.changer is None or expired.changer not in self._host.components(PasswordChanger):
             await self._failed(call.remote, "password expired", sub=f"{expired.username}@{expired.realm}")
-            raise AccountRefused("the password of this account has expired")
+            raise AccountRefused(Message("the password of this account has expired"))
         next_ = self.return_to(return_to)
         ticket = ExpiredTicket(username=expired.username, realm=expired.realm, changer=expired.changer, return_to=next_)
         query = urlencode({"username": expired.username, "next": next_}, quote_via=quote)
@@ -291,7 +293,7 @@ class LoginImpl:
         return NotMine()
 
     @asynccontextmanager
-    async def _told(self, username: str, remote: str, words: str = WRONG) -> AsyncIterator[None]:
+    async def _told(self, username: str, remote: str, words: Message = WRONG) -> AsyncIterator[None]:
         """Audit a wrong credential, which is said in the same words to everybody, and an account that may not be used."""
         try:
             yield
@@ -332,8 +334,8 @@ class LoginImpl:
             if check.concerns(question):
                 await check.check(question)
         device = await self.places.unknown_device(call, key_of(new.username)) if self._notices is not None else None
-        facts = seen(call) if device is not None else {}
-        stored = await self._host.db.write(self._begin, new, also, device, facts)
+        met = seen(call) if device is not None else Met()
+        stored = await self._host.db.write(self._begin, new, also, device, met)
         self._sign_ins.add(1, "success")
         browser = await self.places.remembered(call, key_of(new.username))
         cleared = (*self._tickets.cleared(call), *self._enrolments.cleared(call))
@@ -378,19 +380,18 @@ class LoginImpl:
     def _notices(self) -> Notices | None:
         return self._host.optional_service(NOTICES)
 
-    def _begin(self, tx: Tx, new: NewSession, also: WithSession, device: Device | None, facts: Mapping[str, str]) -> StoredSession:
+    def _begin(self, tx: Tx, new: NewSession, also: WithSession, device: Device | None, met: Met) -> StoredSession:
         stored = self._store.begin(tx, new)
         if also is not None:
             also(tx, stored.view)
         self.places.note(tx, key_of(new.username), new.remote, device)
         tx.audit(AuditEvent(event_type="login_success", service="idp", sub=new.subject))
         if self._notices is not None and device is not None:
-            title = "A sign-in with a new device"
-            self._notices.tell(tx, Notice(kind="new_device", subject=new.subject, title=title, text=NOT_YOU, facts=facts))
+            title = Message("A sign-in with a new device")
+            self._notices.tell(tx, warning("new_device", new.subject, title, met))
         return stored
 
-    def _changed(self, tx: Tx, subject: str, facts: Mapping[str, str]) -> None:
+    def _changed(self, tx: Tx, subject: str, met: Met) -> None:
         tx.audit(AuditEvent(event_type="password_changed", service="idp", sub=subject))
         if self._notices is not None:
-            title = "Your password was changed"
-            self._notices.tell(tx, Notice(kind="password_changed", subject=subject, title=title, text=NOT_YOU, facts=facts))
+            self._notices.tell(tx, warning("password_changed", subject, PASSWORD_CHANGED, met))

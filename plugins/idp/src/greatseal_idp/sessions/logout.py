@@ -8,6 +8,7 @@ import msgspec
 
 from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
+from greatseal.api.languages import tags_of
 from greatseal.api.problems import BadRequest
 from greatseal.api.upstreams import SignOut
 from greatseal.host import Host
@@ -19,7 +20,7 @@ from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.store import SessionStore, StoredSession
 from greatseal_idp.signing import Signing
 
-CARRIED = ("id_token_hint", "client_id", "post_logout_redirect_uri", "state")
+CARRIED = ("id_token_hint", "client_id", "post_logout_redirect_uri", "state", "ui_locales")
 """Parameters that the confirmation page hands on."""
 
 
@@ -29,6 +30,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     hint: Mapping[str, Any] | None
     client: Client | None
     back: str | None
+    languages: tuple[str, ...]
 
 
 class Logout:
@@ -100,7 +102,7 @@ class Logout:
             raise BadRequest("post_logout_redirect_uri is not registered for this client")
         # Without a client the URI cannot be checked, so it is not gone to.
         back = _with_state(uri, parameters.get("state")) if uri is not None and client is not None else None
-        return Request(hint=hint, client=client, back=back)
+        return Request(hint=hint, client=client, back=back, languages=tags_of(parameters.get("ui_locales", "")))
 
     def _hint(self, token: str | None) -> Mapping[str, Any] | None:
         """The claims of an ID token of ours, expired or not."""
@@ -132,6 +134,7 @@ class Logout:
                 call,
                 "logged_out.html",
                 headers=headers,
+                languages=request.languages,
                 frame_sources=sources,
                 frames=frames,
                 back=back,
@@ -156,6 +159,7 @@ class Logout:
             call,
             "logout.html",
             form_targets=form_sources(request.back) if request.back is not None else (),
+            languages=request.languages,
             client_name=(request.client.client_name or request.client.client_id) if request.client is not None else None,
             username=session.view.username,
             fields={name: parameters[name] for name in CARRIED if name in parameters},

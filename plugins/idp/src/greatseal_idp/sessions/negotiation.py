@@ -78,5 +78,5 @@ class Negotiation:
                 reply = await handler(call)
             except Problem as problem:  # said here, since the session's cookies go out with it
                 log_cause(self._host, problem)
-                reply = self._pages.refusal(problem, call.headers.get("Accept", ""))
+                reply = self._pages.refusal(problem, call.headers)
         return reply.with_headers(*completed.headers)

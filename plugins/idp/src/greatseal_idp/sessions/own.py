@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from greatseal.api.browsers import browser_of
 from greatseal.api.identity import SessionView
+from greatseal.api.messages import Text
 from greatseal.api.moments import SECOND
 from greatseal.api.store import Row, Tx, scan
 from greatseal.db.tables import param
@@ -34,7 +35,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """A live session. Moments are microseconds; ``browser`` is what the browser says of itself, in words."""
 
     id: str
-    browser: str
+    browser: Text
     remote: str
     signed_in_at: int
     last_seen_at: int

@@ -6,7 +6,6 @@ name is looked up. A password that was set ends all sessions and refresh familie
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,8 +17,9 @@ from greatseal.api.declarations import Secret
 from greatseal.api.directory import AccountState, DirectoryUnavailable, User
 from greatseal.api.http import Call
 from greatseal.api.identity import AccountRefused, ChangeRefused
+from greatseal.api.messages import Message
 from greatseal.api.moments import SECOND
-from greatseal.api.notices import NOT_YOU, Notice, Notices, seen
+from greatseal.api.notices import Met, Notice, Notices, seen, warning
 from greatseal.api.passwords import PasswordSetter
 from greatseal.api.problems import BadRequest, Unavailable
 from greatseal.api.services import NOTICES
@@ -30,7 +30,7 @@ from greatseal_idp import tables as t
 from greatseal_idp.directories import DirectoriesImpl, require_usable
 from greatseal_idp.pages.return_to import RESET
 from greatseal_idp.sessions.limits import LoginLimits
-from greatseal_idp.sessions.login import bounded
+from greatseal_idp.sessions.login import PASSWORD_CHANGED, bounded
 from greatseal_idp.sessions.own import OwnSessions
 from greatseal_idp.sessions.places import key_of
 from greatseal_idp.token.endings import Endings
@@ -91,9 +91,9 @@ class Resets:
         await self._limits.address(call.remote)
         name = bounded(username).strip()
         if not name:
-            raise BadRequest("enter your user name")
+            raise BadRequest(Message("enter your user name"))
         if self._waiting >= WAITING:
-            raise Unavailable("too many ask for a new password at this moment; try again in a minute")
+            raise Unavailable(Message("too many ask for a new password at this moment; try again in a minute"))
         self._waiting += 1
         self._host.spawn("send a link for a new password", self._send(name, seen(call)))
 
@@ -123,7 +123,7 @@ class Resets:
         finally:
             self._setting.discard(digest)
 
-    async def _set(self, digest: bytes, setter: PasswordSetter, new: Secret, facts: Mapping[str, str]) -> ChangeRefused | bool:
+    async def _set(self, digest: bytes, setter: PasswordSetter, new: Secret, met: Met) -> ChangeRefused | bool:
         row = await self._host.db.write(_claim, digest)
         if row is None:
             return False
@@ -132,7 +132,7 @@ class Resets:
             await self._host.db.write(_release, row)
             return refused
         faults.point("idp.password.set")
-        await self._finish(row, facts)
+        await self._finish(row, met)
         return True
 
     async def carry_on(self) -> None:
@@ -143,7 +143,7 @@ class Resets:
             user = await self._directories.user(row.subject)
             # Where the directory cannot tell, the password may have been set.
             if user is None or user.password_changed_at is None or user.password_changed_at != row.before:
-                await self._finish(row, {})
+                await self._finish(row, Met())
             else:
                 await self._host.db.write(_forget, row)
         passed = self._host.clock.passed()
@@ -157,13 +157,13 @@ class Resets:
     def _is_ours(self, link: str) -> bool:
         return self._host.handles.node_of(link, KIND) is not None
 
-    async def _send(self, username: str, facts: Mapping[str, str]) -> None:
+    async def _send(self, username: str, met: Met) -> None:
         try:
             async with self._slots:
                 if self._host.limits.hit("reset-name", key_of(username), MOST, HOUR) is None:
                     user = await self._directories.user(username)
                     if user is not None and self._may_have_one(user):
-                        await self._host.db.write(self._store, user, self._host.handles.mint(KIND), facts)
+                        await self._host.db.write(self._store, user, self._host.handles.mint(KIND), met)
         except DirectoryUnavailable as problem:
             self._host.log.warning("nobody can be sent a link for a new password", cause=problem.cause)
         finally:
@@ -178,7 +178,7 @@ class Resets:
             return False
         return True
 
-    def _store(self, tx: Tx, user: User, link: str, facts: Mapping[str, str]) -> None:
+    def _store(self, tx: Tx, user: User, link: str, met: Met) -> None:
         tx.run(_OLDER, subject=user.subject)
         tx.run(
             _NEW,
@@ -191,35 +191,35 @@ class Resets:
             expires_at=tx.now + SECONDS * SECOND,
             used_at=None,
         )
-        tx.audit(AuditEvent(event_type="password_reset_asked", service="idp", sub=user.subject, detail=f"address={facts['Address']}"))
+        tx.audit(AuditEvent(event_type="password_reset_asked", service="idp", sub=user.subject, detail=f"address={met.facts['Address']}"))
         if (notices := self._notices) is not None:
             url = f"{self._host.issuer}{RESET}?{urlencode({'link': link})}"
-            notices.tell(tx, _letter(user.subject, url, facts))
+            notices.tell(tx, _letter(user.subject, url, met))
 
-    async def _finish(self, row: Row, facts: Mapping[str, str]) -> None:
+    async def _finish(self, row: Row, met: Met) -> None:
         await self._own.end_all(row.subject, event_type="session_revoked")
-        await self._host.db.write(self._done, row, facts)
+        await self._host.db.write(self._done, row, met)
 
-    def _done(self, tx: Tx, row: Row, facts: Mapping[str, str]) -> None:
+    def _done(self, tx: Tx, row: Row, met: Met) -> None:
         if not tx.count(_DONE, link=row.digest):
             return
         self._endings.begin(tx, "families", subject=row.subject)
         tx.audit(AuditEvent(event_type="password_changed", service="idp", sub=row.subject, detail="by a link in a mail"))
         if (notices := self._notices) is not None:
-            title = "Your password was changed"
-            notices.tell(tx, Notice(kind="password_changed", subject=row.subject, title=title, text=NOT_YOU, facts=facts))
+            notices.tell(tx, warning("password_changed", row.subject, PASSWORD_CHANGED, met))
 
 
-def _letter(subject: str, url: str, facts: Mapping[str, str]) -> Notice:
+def _letter(subject: str, url: str, met: Met) -> Notice:
     return Notice(
         kind="password_reset",
         subject=subject,
-        title="Choose a new password",
-        text=(
+        title=Message("Choose a new password"),
+        text=Message(
             "Somebody, perhaps you, asked to choose a new password for your account. The link below is good once, for 15 minutes. "
             "If you did not ask, there is nothing to do: your password stays as it is."
         ),
-        facts=facts,
+        facts=met.facts,
+        languages=met.languages,
         link=Secret(url),
         seconds=SECONDS,
     )

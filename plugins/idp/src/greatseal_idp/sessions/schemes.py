@@ -6,6 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from greatseal.api.http import AuthScheme, Call, Permission, Rule, Session
 from greatseal.api.identity import SessionCaller
+from greatseal.api.messages import Message
 from greatseal.api.problems import Forbidden, Unauthenticated
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, refuse_foreign
@@ -65,7 +66,7 @@ class SessionScheme(AuthScheme):
     async def authenticate(self, call: Call) -> SessionCaller:
         session = await self._store.of(call)
         if session is None:
-            raise Unauthenticated("there is no session; sign in first")
+            raise Unauthenticated(Message("there is no session; sign in first"))
         self._origin.check(call)
         return SessionCaller(subject=session.view.subject, session=session.view)
 
@@ -88,7 +89,7 @@ class PermissionScheme(AuthScheme):
         rule = call.route.auth
         assert isinstance(rule, Permission)  # the kernel gives this scheme no other
         if not grants(await self._roles.of(caller.session), rule.name):
-            raise Forbidden("no role of yours grants this", members={"required_permission": rule.name})
+            raise Forbidden(Message("no role of yours grants this"), members={"required_permission": rule.name})
         if self._wanted and self._ladder.met(caller.session.acr, self._wanted) is None:
             raise InsufficientUserAuthentication(self._wanted, self._step_up + self._back)
         return caller

@@ -1,6 +1,5 @@
 """The page on which a person whose password has expired chooses a new one."""
 
-from http import HTTPStatus
 from urllib.parse import quote
 
 from greatseal.api.declarations import Secret
@@ -16,18 +15,19 @@ from greatseal.api.identity import (
     PasswordChanger,
     PasswordExpired,
 )
+from greatseal.api.messages import Message, Text
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.causes import log_cause
+from greatseal_idp.pages.causes import log_cause, said
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import CHANGE, SIGN_IN
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.ui.errands import Errands
 from greatseal_idp.ui.login import STALE
 
-WRONG = "The old password is wrong."
+WRONG = Message("The old password is wrong.")
 
 
 class ChangePasswordPage:
@@ -74,7 +74,7 @@ class ChangePasswordPage:
         except Denied as problem:
             return await self._again(call, ticket, problem, WRONG)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            return await self._again(call, ticket, problem, problem.detail or HTTPStatus(problem.status).phrase)
+            return await self._again(call, ticket, problem, said(problem))
 
     async def _ticket(self, call: Call) -> ExpiredTicket | None:
         ticket = await self._login.ticket(call)
@@ -84,7 +84,7 @@ class ChangePasswordPage:
         old, new = typed(form)
         changed = await self._login.change(call, ticket, old, new)
         if isinstance(changed, ChangeRefused):
-            return await self._page(call, ticket, changed.messages or ("the new password was refused",), status=400)
+            return await self._page(call, ticket, changed.messages or (Message("the new password was refused"),), status=400)
         completed = await self._login.complete(call, changed, ticket.return_to)
         match completed:
             case LoggedIn():
@@ -96,12 +96,12 @@ class ChangePasswordPage:
                     return await self._login.enrol(call, changed, completed, ticket.return_to)
                 return self._to_sign_in(ticket.return_to, completed.headers)
 
-    async def _again(self, call: Call, ticket: ExpiredTicket, problem: Problem, message: str) -> Reply:
+    async def _again(self, call: Call, ticket: ExpiredTicket, problem: Problem, message: Text) -> Reply:
         log_cause(self._host, problem)
         return await self._page(call, ticket, (message,), status=problem.status, headers=tuple(problem.headers.items()))
 
     async def _page(
-        self, call: Call, ticket: ExpiredTicket, problems: tuple[str, ...] = (), *, status: int = 200, headers: Headers = ()
+        self, call: Call, ticket: ExpiredTicket, problems: tuple[Text, ...] = (), *, status: int = 200, headers: Headers = ()
     ) -> Reply:
         errand = await self._errands.of(ticket.return_to)
         return self._pages.page(
@@ -125,9 +125,9 @@ def typed(form: Parameters) -> tuple[Secret, Secret]:
     """The old password and the new one. Raises BadRequest unless they are there, and differ."""
     old, new = form.get("old_password"), form.get("new_password")
     if old is None or new is None:
-        raise BadRequest("enter the old password and the new one")
+        raise BadRequest(Message("enter the old password and the new one"))
     if form.get("new_password_again", new) != new:
-        raise BadRequest("the new password and its repetition differ")
+        raise BadRequest(Message("the new password and its repetition differ"))
     if new == old:
-        raise BadRequest("the new password is the old one; choose another")
+        raise BadRequest(Message("the new password is the old one; choose another"))
     return Secret(old), Secret(new)

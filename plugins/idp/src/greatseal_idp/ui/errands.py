@@ -20,8 +20,9 @@ class Errand(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What its pages say of it, and where their forms may lead."""
+        """What its pages say of it, in which languages, and where their forms may lead."""
         return {
+            "languages": self.request.ui_locales if self.request is not None else (),
             "form_targets": form_sources(self.request.to.redirect_uri) if self.request is not None else (),
             "client_name": (self.client.client_name or self.client.client_id) if self.client is not None else None,
         }

@@ -1,15 +1,15 @@
 """The pages of a forgotten password: one that asks for a name, and one behind the link in the mail. Neither needs a script."""
 
-from http import HTTPStatus
-
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import AccountRefused, ChangeRefused
+from greatseal.api.messages import Message, Text
 from greatseal.api.problems import BadRequest, NotFound, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
 from greatseal_idp.owners import owner_of_handle
+from greatseal_idp.pages.causes import said
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import FORGOT, RESET
 from greatseal_idp.sessions.resets import KIND, Resets
@@ -48,7 +48,7 @@ class ForgotPassword:
         except ForeignOrigin as problem:
             return self._asking(call, STALE, problem)
         except (BadRequest, RateLimited) as problem:
-            return self._asking(call, _said(problem), problem)
+            return self._asking(call, said(problem), problem)
         return self._asking(call, sent=True)
 
     async def choose(self, call: Call) -> Reply:
@@ -66,20 +66,20 @@ class ForgotPassword:
         except ForeignOrigin as problem:
             return await self._choosing(call, link, (STALE,), problem)
         except (BadRequest, RateLimited, AccountRefused) as problem:
-            return await self._choosing(call, link, (_said(problem),), problem)
+            return await self._choosing(call, link, (said(problem),), problem)
         if isinstance(done, ChangeRefused):
-            return await self._choosing(call, link, done.messages or ("the new password was refused",), BadRequest())
+            return await self._choosing(call, link, done.messages or (Message("the new password was refused"),), BadRequest())
         return self._page(call, "done") if done else self._page(call, "over", status=403)
 
     def _require_offered(self) -> None:
         if not self._resets.offered:
-            raise NotFound("nobody chooses a new password by mail here")
+            raise NotFound(Message("nobody chooses a new password by mail here"))
 
-    def _asking(self, call: Call, problem: str | None = None, cause: Problem | None = None, *, sent: bool = False) -> Reply:
+    def _asking(self, call: Call, problem: Text | None = None, cause: Problem | None = None, *, sent: bool = False) -> Reply:
         status, headers = (200, ()) if cause is None else (cause.status, tuple(cause.headers.items()))
         return self._pages.page(call, "forgot.html", status=status, headers=headers, action=FORGOT, problem=problem, sent=sent)
 
-    async def _choosing(self, call: Call, link: str, problems: tuple[str, ...] = (), cause: Problem | None = None) -> Reply:
+    async def _choosing(self, call: Call, link: str, problems: tuple[Text, ...] = (), cause: Problem | None = None) -> Reply:
         row = await self._resets.read(link)
         if row is None:
             return self._page(call, "over", status=403)
@@ -93,7 +93,7 @@ class ForgotPassword:
         status: int = 200,
         link: str = "",
         username: str = "",
-        problems: tuple[str, ...] = (),
+        problems: tuple[Text, ...] = (),
         cause: Problem | None = None,
     ) -> Reply:
         headers = () if cause is None else tuple(cause.headers.items())
@@ -111,14 +111,10 @@ class ForgotPassword:
         )
 
 
-def _said(problem: Problem) -> str:
-    return problem.detail or HTTPStatus(problem.status).phrase
-
-
 def _typed(form: Parameters) -> Secret:
     new = form.get("new_password")
     if not new:
-        raise BadRequest("enter a new password")
+        raise BadRequest(Message("enter a new password"))
     if form.get("new_password_again") != new:
-        raise BadRequest("the new password and its repetition differ")
+        raise BadRequest(Message("the new password and its repetition differ"))
     return Secret(new)

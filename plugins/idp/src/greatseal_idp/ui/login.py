@@ -1,6 +1,5 @@
 """The sign-in page. Who signs in is decided by the service ``LOGIN``."""
 
-from http import HTTPStatus
 from typing import Any
 
 from greatseal.api.declarations import Secret
@@ -21,13 +20,14 @@ from greatseal.api.identity import (
     PasswordAndCode,
     PasswordExpired,
 )
+from greatseal.api.messages import Message, Text
 from greatseal.api.otp import CodeStore
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.authorize.request import AuthorizationRequest
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.causes import log_cause
+from greatseal_idp.pages.causes import log_cause, said
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import FORGOT, SIGN_IN
 from greatseal_idp.sessions.negotiation import Negotiation
@@ -36,10 +36,10 @@ from greatseal_idp.sessions.resets import Resets
 from greatseal_idp.ui.errands import Errand, Errands
 from greatseal_idp.ui.steps import STEP, Steps
 
-WRONG = "The user name or the password is wrong."
-WRONG_CODE = "The code is wrong, or it was used before."
-OVER = "That took too long. Please sign in again."
-STALE = "This page was open for too long, or cookies are switched off. Please try again."
+WRONG = Message("The user name or the password is wrong.")
+WRONG_CODE = Message("The code is wrong, or it was used before.")
+OVER = Message("That took too long. Please sign in again.")
+STALE = Message("This page was open for too long, or cookies are switched off. Please try again.")
 
 
 class LoginPages:
@@ -80,7 +80,7 @@ class LoginPages:
         except Denied as problem:
             return await self._again(call, form, WRONG_CODE if STEP in form else WRONG, problem)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            return await self._again(call, form, problem.detail or HTTPStatus(problem.status).phrase, problem)
+            return await self._again(call, form, said(problem), problem)
 
     async def _sign_in(self, call: Call, form: Parameters) -> Reply:
         credential = await self._credential(form)
@@ -108,21 +108,25 @@ class LoginPages:
                     token, _ = self._pages.form_token(call)
                     step = await self._steps.keep(credential, token)
                     return await self._code(call, form, credential, step, headers=completed.headers)
-                others = [one.display_name for one in script_options(self._host) if one.id in completed.credentials]
-                words = "more than the password is needed to sign in"
-                raise AccessDenied(": ".join((words, *others[:1])), headers=dict(completed.headers))
+                raise AccessDenied(self._needed(completed), headers=dict(completed.headers))
+
+    def _needed(self, required: FactorRequired) -> Message:
+        for one in script_options(self._host):
+            if one.id in required.credentials:
+                return Message("more than the password is needed to sign in: %(way)s", {"way": one.display_name})
+        return Message("more than the password is needed to sign in")
 
     async def _credential(self, form: Parameters) -> Password | PasswordAndCode | None:
         """What was typed, on one page or on two; None when the first was too long ago."""
         if STEP not in form:
             if "username" not in form or "password" not in form:
-                raise BadRequest("enter your user name and your password")
+                raise BadRequest(Message("enter your user name and your password"))
             return Password(username=form["username"], password=Secret(form["password"]))
         typed = await self._steps.of(form)
         if typed is None:
             return None
         if "code" not in form:
-            raise BadRequest("enter the code")
+            raise BadRequest(Message("enter the code"))
         code = Secret("".join(form["code"].split()))
         return PasswordAndCode(username=typed.username, password=typed.password, code=code, remember="remember" in form)
 
@@ -130,7 +134,7 @@ class LoginPages:
         offered = {one.credential for one in self._host.components(Authenticator).values()}
         return PasswordAndCode.__name__ in required.credentials and PasswordAndCode in offered
 
-    async def _again(self, call: Call, form: Parameters, message: str, problem: Problem) -> Reply:
+    async def _again(self, call: Call, form: Parameters, message: Text, problem: Problem) -> Reply:
         """The page that was sent, with what is wrong."""
         log_cause(self._host, problem)
         headers = tuple(problem.headers.items())
@@ -144,7 +148,7 @@ class LoginPages:
         form: Parameters,
         typed: Password,
         step: str,
-        message: str | None = None,
+        message: Text | None = None,
         *,
         status: int = 200,
         headers: Headers = (),
@@ -163,7 +167,7 @@ class LoginPages:
             **self._common(errand, message),
         )
 
-    async def _page(self, call: Call, form: Parameters, message: str | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
+    async def _page(self, call: Call, form: Parameters, message: Text | None = None, *, status: int = 200, headers: Headers = ()) -> Reply:
         errand = await self._errands.of(form.get("return_to"))
         context = LoginContext(
             call=call,
@@ -185,7 +189,7 @@ class LoginPages:
             **self._common(errand, message),
         )
 
-    def _common(self, errand: Errand, message: str | None) -> dict[str, Any]:
+    def _common(self, errand: Errand, message: Text | None) -> dict[str, Any]:
         """What both steps show."""
         return {"return_to": self._return_to(errand), "problem": message, **errand.shown}
 

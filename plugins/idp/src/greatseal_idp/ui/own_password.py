@@ -1,18 +1,18 @@
 """The page on which a person who is signed in changes their password, and the part of the account page that leads there."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from greatseal.api.directory import User
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import AccessDenied, ChangeRefused, Denied, LoggedIn, SessionView
+from greatseal.api.messages import Message, Text
 from greatseal.api.moments import day_and_time
 from greatseal.api.pages import AccountLine, AccountPart
 from greatseal.api.problems import BadRequest, NotFound, Problem, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
-from greatseal_idp.pages.causes import log_cause
+from greatseal_idp.pages.causes import log_cause, said
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import ACCOUNT, PASSWORD
 from greatseal_idp.sessions.login import LoginImpl
@@ -61,14 +61,14 @@ class OwnPasswordPage:
         except Denied as problem:
             return self._again(call, user, problem, WRONG)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            return self._again(call, user, problem, problem.detail or HTTPStatus(problem.status).phrase)
+            return self._again(call, user, problem, said(problem))
 
     async def _change(self, call: Call, session: SessionView, user: User, form: Parameters) -> Reply:
         old, new = typed(form)
         done = await self._own_password.change(call, session, user, old, new)
         match done:
             case ChangeRefused():
-                return self._page(call, user, done.messages or ("the new password was refused",), status=400)
+                return self._page(call, user, done.messages or (Message("the new password was refused"),), status=400)
             case LoggedIn():
                 return Reply(status=303, headers=(("Location", done.return_to), *done.headers))
         return self._pages.sign_in(ACCOUNT)  # the rules want something more: the sign-in page asks for it
@@ -76,15 +76,15 @@ class OwnPasswordPage:
     async def _person(self, session: SessionView) -> User:
         user = await self._own_password.person(session)
         if user is None:
-            raise NotFound("your password is not changed here; ask your administrator where")
+            raise NotFound(Message("your password is not changed here; ask your administrator where"))
         return user
 
-    def _again(self, call: Call, user: User, problem: Problem, message: str) -> Reply:
+    def _again(self, call: Call, user: User, problem: Problem, message: Text) -> Reply:
         log_cause(self._host, problem)
         return self._page(call, user, (message,), status=problem.status, headers=tuple(problem.headers.items()))
 
     def _page(
-        self, call: Call, user: User, problems: tuple[str, ...] = (), *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
+        self, call: Call, user: User, problems: tuple[Text, ...] = (), *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
     ) -> Reply:
         return self._pages.page(
             call, "own_password.html", status=status, headers=headers, action=PASSWORD, username=user.username, problems=problems
@@ -95,10 +95,10 @@ class PasswordPart(AccountPart):
     """The part of the account page."""
 
     name = "password"
-    title = "Password"
+    title = Message("Password")
     link = PASSWORD
-    words = "Change your password"
-    empty = "You sign in with a password, or may."
+    words = Message("Change your password")
+    empty = Message("You sign in with a password, or may.")
 
     def __init__(self, own_password: OwnPassword) -> None:
         self._own_password = own_password
@@ -110,4 +110,4 @@ class PasswordPart(AccountPart):
         user = await self._own_password.person(session)
         if user is None or user.password_changed_at is None:
             return []
-        return [AccountLine(title="Set", detail=day_and_time(user.password_changed_at))]
+        return [AccountLine(title=Message("Set"), detail=day_and_time(user.password_changed_at))]

@@ -1,16 +1,17 @@
 """The page on which a person who is signed in proves more, and nothing twice (RFC 9470)."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from urllib.parse import quote
 
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import AccessDenied, Denied, Factor, Headers, SessionView
+from greatseal.api.messages import Message, Text
 from greatseal.api.problems import BadRequest, RateLimited
 from greatseal.host import Host
 from greatseal.http.csrf import FORM, ForeignOrigin
 from greatseal_idp.clients.authentication import read_form
+from greatseal_idp.pages.causes import said
 from greatseal_idp.pages.render import Pages
 from greatseal_idp.pages.return_to import SIGN_IN, STEP_UP
 from greatseal_idp.sessions.login import LoginImpl
@@ -66,14 +67,14 @@ class StepUpPage:
         except Denied:
             return await self._page(call, session, errand, WRONG_CODE, status=401)
         except (AccessDenied, RateLimited, BadRequest) as problem:
-            words = problem.detail or HTTPStatus(problem.status).phrase
+            words = said(problem)
             return await self._page(call, session, errand, words, status=problem.status)
         return _back(done.return_to, done.headers)
 
     def _typed(self, form: Parameters) -> tuple[Factor, Secret]:
         factor = self._host.components(Factor).get(form.get("factor", ""))
         if factor is None or not factor.typed or "code" not in form:
-            raise BadRequest("enter the code")
+            raise BadRequest(Message("enter the code"))
         return factor, Secret("".join(form["code"].split()))
 
     def _asked(self, errand: Errand) -> Sequence[Groups]:
@@ -82,7 +83,7 @@ class StepUpPage:
             return errand.request.all_acr, errand.request.wanted_acr
         return ((self._of_admin,),) if self._of_admin else ()
 
-    async def _page(self, call: Call, session: SessionView, errand: Errand, problem: str | None = None, *, status: int = 200) -> Reply:
+    async def _page(self, call: Call, session: SessionView, errand: Errand, problem: Text | None = None, *, status: int = 200) -> Reply:
         asked = self._asked(errand)
         need = await self._step_up.need(session, asked) if asked else await self._step_up.anything(session)
         if need is None:
