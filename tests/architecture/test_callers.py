@@ -20,7 +20,7 @@ from greatseal.kernel.registry import POINTS
 ROOT = Path(__file__).parents[2]
 MODULES = [*(import_module(f"greatseal.api.{module.name}") for module in pkgutil.iter_modules(greatseal.api.__path__)), host]
 HOOKS = [name for name, value in inspect.getmembers(hookspecs, inspect.isfunction) if value.__module__ == hookspecs.__name__]
-PLANNED = {"selectors", "log_backends", "operations"}
+PLANNED = {"selectors", "operations"}
 """Hooks for features to come."""
 
 
@@ -61,7 +61,7 @@ def methods(contract: type) -> Iterator[tuple[str, Any]]:
 
 def test_only_what_may_be_is_planned() -> None:
     hooked = {point.contract for point in POINTS if point.hook in PLANNED}
-    to_come = {"greatseal.api.log", "greatseal.api.nodes"}
+    to_come = {"greatseal.api.nodes"}
     of_services = [contract for contract in contracts() if contract not in hooked and contract.__module__ not in to_come]
 
     assert {hook for hook in HOOKS if is_planned(getattr(hookspecs, hook))} == PLANNED

@@ -229,7 +229,7 @@ def selectors(host: "Host") -> "Sequence[Selector[Any]]":
 
 @hookspec
 def log_backends(host: "Host") -> "Sequence[LogBackend]":
-    """Planned, for the feature mtc: where transparency logs rest, keyed by ``name``.
+    """Where transparency logs rest, keyed by ``name``: `[mtc] log_backend` chooses. Read by mtc.
 
     Tests inherit :class:`greatseal.testing.logs.LogBackendContract`.
     """

@@ -105,7 +105,8 @@ def test_a_key_of_another_section_is_pointed_at():
             "[server] http_validation_port: unknown key; it belongs to the plugin 'http-01', which is not enabled",
         ),
         ({"gssapi": {}}, "[gssapi]: unknown section; it belongs to the plugin 'gssapi', which is not enabled"),
-        ({"mtc": {}}, "[mtc]: planned, not built yet (plugin 'mtc'); leave it out"),
+        ({"mtc": {}}, "[mtc]: unknown section; it belongs to the plugin 'mtc', which is not enabled"),
+        ({"pkcs11": {}}, "[pkcs11]: planned, not built yet (plugin 'pkcs11'); leave it out"),
         ({"acr": [{"value": "x"}]}, "[acr]: unknown section; it belongs to the plugin 'idp', which is not enabled"),
         ({"users": {"file": "x"}}, "[users]: unknown section; it belongs to the plugin 'users-file', which is not enabled"),
         ({"server": {"delegation_enabled": True}}, "[server] delegation_enabled: unknown key; no enabled plugin knows it"),
@@ -144,7 +145,7 @@ def test_names_of_the_reference_for_nested_tables_are_told_too():
 
     assert problems == [
         "[profiles.web] allowed_identifiers: unknown key; write allowed_identifier_patterns",
-        "[mtc] signing_key: planned, not built yet (plugin 'mtc'); leave it out",
+        "[mtc] signing_key: unknown key; it belongs to the plugin 'mtc', which is not enabled",
     ]
 
 

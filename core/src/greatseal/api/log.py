@@ -1,7 +1,5 @@
 """Where a transparency log rests: append-only objects and one head that moves by compare-and-swap.
 
-Planned, for the feature mtc: nothing that is shipped reads or writes a log yet.
-
 The log itself (tree, tiles, checkpoints) is the mtc plugin's; a backend stores bytes under names and keeps four promises:
 
 - **Durable.** When ``commit`` or ``publish`` has returned, what it wrote survives a power cut.

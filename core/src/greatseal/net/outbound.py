@@ -111,11 +111,10 @@ async def fetch(
     content: tuple[str, bytes] | None = None,
     tor: Tor | None = None,
 ) -> Fetched:
-    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form``, ``json`` or ``content``, a media type and a
-    body, is POSTed, without redirects.
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form``, ``json`` or ``content`` (media type, body) is
+    POSTed, without redirects. ``ports`` are those that any hop may use, None for all; ``tls`` False accepts every certificate.
 
-    ``ports`` are those that any hop may use, None for all; ``tor`` is the way to onion services. ``tls`` False accepts every certificate.
-    Any final status is returned; no request header but ``headers`` tells who asks.
+    Any final status is returned; no request header but ``headers`` tells who asks. ``tor`` is the way to onion services.
     """
     trail = _Trail(url, seconds, tor)
     sent, posted = {"User-Agent": f"greatseal/{__version__}", **headers}, Content.of(form, json, content)
@@ -131,14 +130,7 @@ async def fetch(
                     location = answer.headers.get("Location") if answer.status in REDIRECT_STATUSES else None
                     if location is None or posted is not None:
                         body = await _read(answer, max_body, trail)
-                        return Fetched(
-                            url=str(target),
-                            address=trail.address,
-                            status=answer.status,
-                            headers=answer.headers,
-                            body=body,
-                            redirects=followed,
-                        )
+                        return _fetched(target, answer, body, trail, followed)
                 finally:
                     exchange.end()
                 target = _follow(target, location, trail)
@@ -330,6 +322,10 @@ async def _closing(connected: socket.socket, use: Awaitable[T]) -> T:
     except BaseException:
         connected.close()
         raise
+
+
+def _fetched(url: URL, answer: Answer, body: bytes, trail: _Trail, redirects: int) -> Fetched:
+    return Fetched(url=str(url), address=trail.address, status=answer.status, headers=answer.headers, body=body, redirects=redirects)
 
 
 async def _read(answer: Answer, max_body: int, trail: _Trail) -> bytes:

@@ -13,6 +13,7 @@ features = (
     "caa",
     "eab",
     "ca-admin",
+    "mtc",
 )
-"""What `[plugins] sets = ["ca"]` enables. Installed too, and enabled by name: dns-account-01 and tkauth-01, whose documents are drafts, and
-san-kerberos."""
+"""What `[plugins] sets = ["ca"]` enables; ca-admin does nothing without `[admin]`, mtc nothing without `[mtc]`. Installed too, and enabled
+by name: dns-account-01 and tkauth-01, whose documents are drafts, and san-kerberos."""

@@ -77,13 +77,13 @@ class LogView:
             return tree.head.root
         if size == 0:
             return tree.hash.empty
-        return (await self._hashes(size, [(0, size)]))[0]
+        return (await self.hashes(size, [(0, size)]))[0]
 
     async def subtree_root(self, start: int, end: int) -> bytes:
         """The hash of a subtree. Raises OutOfRange for a range that is none, or reaches behind the log."""
         if not merkle.is_subtree(start, end):
             raise OutOfRange(f"[{start}, {end}) is no subtree")
-        return (await self._hashes(end, [(start, end)]))[0]
+        return (await self.hashes(end, [(start, end)]))[0]
 
     async def inclusion(self, index: int, start: int, end: int) -> list[bytes]:
         """The proof that a leaf is in a subtree, leaf side first; with ``start`` 0 that of RFC 9162. Raises OutOfRange."""
@@ -91,7 +91,7 @@ class LogView:
             ranges = merkle.inclusion(start, end, index)
         except ValueError as error:
             raise OutOfRange(str(error)) from error
-        return await self._hashes(end, ranges)
+        return await self.hashes(end, ranges)
 
     async def consistency(self, start: int, end: int, size: int) -> list[bytes]:
         """The proof that a subtree is one of the tree of that size; with ``start`` 0 that of RFC 9162. Raises OutOfRange."""
@@ -99,11 +99,11 @@ class LogView:
             ranges = merkle.consistency(start, end, size)
         except ValueError as error:
             raise OutOfRange(str(error)) from error
-        return await self._hashes(size, ranges)
+        return await self.hashes(size, ranges)
 
     async def leaf(self, index: int) -> bytes:
         """The hash of a leaf. Raises OutOfRange."""
-        return (await self._hashes(index + 1, [(index, index + 1)]))[0]
+        return (await self.hashes(index + 1, [(index, index + 1)]))[0]
 
     async def entry(self, index: int) -> bytes:
         """An entry. Raises OutOfRange."""
@@ -156,8 +156,8 @@ class LogView:
             raise LogCorrupt(f"{name} is not there")
         return content
 
-    async def _hashes(self, size: int, ranges: Sequence[Range]) -> list[bytes]:
-        """The hashes of ranges of the tree of that size."""
+    async def hashes(self, size: int, ranges: Sequence[Range]) -> list[bytes]:
+        """The hashes of ranges of the tree of that size, such as those of many proofs. Raises OutOfRange for a size that it has not had."""
         if not 0 < size <= self.size:
             raise OutOfRange(f"the log has {self.size} entries, not {size}")
         try:
