@@ -111,7 +111,7 @@ async def fetch(
     content: tuple[str, bytes] | None = None,
     tor: Tor | None = None,
 ) -> Fetched:
-    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form``, ``json`` or ``content`` (media type, body) is
+    """GET ``url`` and follow at most ``redirects`` redirects, all within ``seconds``. ``form``, ``json`` or ``content`` is
     POSTed, without redirects. ``ports`` are those that any hop may use, None for all; ``tls`` False accepts every certificate.
 
     Any final status is returned; no request header but ``headers`` tells who asks. ``tor`` is the way to onion services.
