@@ -114,3 +114,9 @@ def open_desk(start_service: Callable[..., Awaitable[Service]]) -> Callable[...,
         return Desk(await start_service("ca", "mtc", *features, mtc={"trust_anchor_id": ANCHOR, **(mtc or {})}, **sections))
 
     return start
+
+
+@pytest.fixture
+def at() -> type[Desk]:
+    """``at(service)``: the desk of a service that a test runs itself."""
+    return Desk

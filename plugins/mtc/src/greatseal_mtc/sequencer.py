@@ -176,7 +176,9 @@ class Log(LogView):
         head = await self._writer.head()
         if head is None:
             if witnessed:
-                raise StartProblem(f"log {self.name} is empty, and had {max(witnessed).size} entries: it was lost; {RECOVER}")
+                raise StartProblem(
+                    f"log {self.name} is empty, and had {max(one.size for one in witnessed)} entries: it was lost; {RECOVER}"
+                )
             await self._create(made)
         else:
             await self._load(head, made)

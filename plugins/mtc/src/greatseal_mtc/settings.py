@@ -1,7 +1,7 @@
 """The keys of `[mtc]`, those of a CA's own in `[[ca]]`, and `issue_as` of profiles."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +19,7 @@ from greatseal_mtc.hashes import HASHES, Hash
 from greatseal_mtc.note import Kind, NoteKey
 
 HashName = Literal["sha256", "sha384", "sha512", "sha3-256", "sha3-384", "sha3-512"]
+DialectName = Literal["plants-05", "plants-07"]
 LogKeyType = Literal["ed25519", "ec:P-256", "ec:P-384"]
 CosignerKeyType = Literal["ed25519", "ec:P-256", "ec:P-384", "ml-dsa-44"]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -139,8 +140,8 @@ class MtcSettings(msgspec.Struct, frozen=True, kw_only=True):
     hash_alg: HashName = "sha256"
     """The hash of the tree: sha256, sha384, sha512, sha3-256, sha3-384 or sha3-512. A log keeps the one that it was made with, and the
     tools of other logs read sha256 alone."""
-    dialect: Literal["plants-05"] = "plants-05"
-    """The revision of the draft whose certificates are made. A log keeps the one that it was made with."""
+    dialect: DialectName = "plants-05"
+    """The revision of the draft whose certificates are made: plants-05 or plants-07. A log keeps the one that it was made with."""
     log_number: LogNumber = 1
     """The number of the log of the CA, 1 to 65535; `greatseal log recover` goes on to the next one."""
     log_backend: Name | None = None
@@ -193,7 +194,7 @@ class OfCa(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool | None = None
     trust_anchor_id: str | None = None
     hash_alg: HashName | None = None
-    dialect: Literal["plants-05"] | None = None
+    dialect: DialectName | None = None
     log_number: LogNumber | None = None
     log_backend: Name | None = None
     log_path: Path | None = None
@@ -253,10 +254,7 @@ def logs_of(
         if settings.trust_anchor_id is None:
             problems.append(_without_anchor(ca.id, alone=len(cas) == 1))
             continue
-        if settings.cosigner_key is not None and settings.cosigner_key.key_type == "ml-dsa-44" and settings.hash_alg != "sha256":
-            problems.append(f"[ca] {ca.id}: mtc.cosigner_key: ML-DSA-44 signs trees of sha256 alone, not of {settings.hash_alg}")
-        if settings.witnesses and settings.hash_alg != "sha256":
-            problems.append(f"[ca] {ca.id}: mtc.witnesses: witnesses know trees of sha256 alone, not of {settings.hash_alg}")
+        problems += [f"[ca] {ca.id}: mtc.{problem}" for problem in _unfit(settings)]
         what = {"trust_anchor_id": settings.anchor.ascii, **_key_files(settings)}
         for key, value in what.items():
             first = owners.setdefault(f"{key.partition('.')[2]}{value}", ca.id)
@@ -264,6 +262,17 @@ def logs_of(
                 problems.append(f"[ca] {ca.id}: mtc.{key}: {value} is that of CA {first!r}; each log has its own")
         found[ca.id] = settings
     return found, problems
+
+
+def _unfit(settings: MtcSettings) -> Iterator[str]:
+    """What goes with other hashes alone."""
+    name, known = settings.hash_alg, settings.of_dialect.hashes
+    if name not in known:
+        yield f"hash_alg: logs of {settings.dialect} have {', '.join(sorted(known))} alone, not {name}"
+    if name != "sha256" and settings.cosigner_key is not None and settings.cosigner_key.key_type == "ml-dsa-44":
+        yield f"cosigner_key: ML-DSA-44 signs trees of sha256 alone, not of {name}"
+    if name != "sha256" and settings.witnesses:
+        yield f"witnesses: witnesses know trees of sha256 alone, not of {name}"
 
 
 def _shared_anchor(its: CaLog, general: MtcSettings, found: Mapping[str, MtcSettings]) -> bool:
