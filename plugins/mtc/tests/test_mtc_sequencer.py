@@ -32,6 +32,7 @@ class Bench:
         self.recorded: dict[str, int] = {}
         self.batches: list[Batch] = []
         self.failures: list[Exception] = []
+        self.told = asyncio.Event()
 
     async def record(self, batch: Batch) -> None:
         if self.failures:
@@ -39,6 +40,7 @@ class Bench:
         self.batches.append(batch)
         for index, id in enumerate(batch.ids, batch.start):
             assert self.recorded.setdefault(id, index) == index
+        self.told.set()
 
     @asynccontextmanager
     async def log(self, made: Made = MADE, *, witnessed=(), backend=None):
@@ -264,7 +266,7 @@ async def test_f05_a_second_process_gets_an_immediate_error(bench):
 async def test_f27_a_log_that_has_less_than_was_seen_of_it_does_not_start(files, tmp_path):
     async with files.log() as log:
         await fill(log, 300)
-        seen = [Witnessed(*log.head), Witnessed(200, await log.root_at(200)), Witnessed(290)]
+        seen = [Witnessed(300), Witnessed(*log.head), Witnessed(200, await log.root_at(200)), Witnessed(290)]
     async with files.log(witnessed=seen):
         pass
     for wrong, said in (
@@ -350,6 +352,20 @@ async def test_f07_a_commit_without_an_answer_is_looked_up_before_the_next(bench
             await log.append("c", entry(3))
         assert await log.append("c", entry(3)) == Appended(3, 3, 4)
     assert bench.recorded == {"a": 1, "b": 2, "c": 3}
+
+
+@pytest.mark.parametrize("failure", ["no answer", "no record"])
+async def test_f07_what_failed_is_tried_again_though_nobody_appends(bench, monkeypatch, failure):
+    monkeypatch.setattr(sequencer, "AGAIN", 0.01)
+    between = Between(bench.backend)
+    async with bench.log(backend=between) as log:
+        if failure == "no answer":
+            between.plan = ["after"]
+        bench.failures = [Unavailable("the database cannot be used now")] * 2
+        with pytest.raises(Unavailable):
+            await log.append("a", entry(1))
+        await asyncio.wait_for(bench.told.wait(), 20)
+        assert (bench.recorded, log.size) == ({"a": 1}, 2)
 
 
 @pytest.mark.parametrize("failure", ["moved", "corrupt"])

@@ -31,6 +31,8 @@ GROUP = 256
 """Entries of a batch."""
 WAITING = 4096
 """Entries that may wait before callers are refused."""
+AGAIN = 1.0
+"""Seconds until what failed is tried again."""
 NULL = b"\x00\x00\x00\x00"
 """The null entry (s5.2.1), which is the one with index 0: no certificate has that."""
 
@@ -83,6 +85,7 @@ class Log(LogView):
         self._last: Mapping[str, Appended] = {}
         """The last batch, by id."""
         self._flushing: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()
         """The writer does one thing at a time."""
         self._doubtful: _Step | None = None
@@ -151,8 +154,7 @@ class Log(LogView):
             raise Unavailable("too many entries wait for the log", retry_after=1)
         self._callers[id] = []
         self._waiting.append(_Waiting(id, entry, caller))
-        if self._flushing is None:
-            self._flushing = self._loop.create_task(self._flush())
+        self._begin_flush()
         return await caller
 
     async def publish(self, size: int, note: bytes) -> None:
@@ -224,6 +226,8 @@ class Log(LogView):
     async def _end(self) -> None:
         """Write what waits."""
         self._closing = True
+        if self._later is not None:
+            self._later.cancel()
         if self._flushing is not None:
             await self._flushing
 
@@ -233,12 +237,31 @@ class Log(LogView):
         try:
             # After whoever else is ready to append; and after those whom the last commit let go on.
             await asyncio.sleep(0)
+            if not self._waiting:
+                await self._mend()
             while self._waiting:
                 batch = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
                 await self._commit(batch)
                 await asyncio.sleep(0)
         finally:
             self._flushing = None
+        if self._is_behind() and not self._closing:
+            self._later = self._loop.call_later(AGAIN, self._begin_flush)
+
+    def _begin_flush(self) -> None:
+        if self._flushing is None:
+            self._flushing = self._loop.create_task(self._flush())
+
+    def _is_behind(self) -> bool:
+        """Whether something that failed is to be tried again, though nobody appends."""
+        return self.stopped is None and (self._doubtful is not None or self._unrecorded is not None)
+
+    async def _mend(self) -> None:
+        try:
+            async with self._writing():
+                pass
+        except Exception as error:  # noqa: BLE001 - it is tried again
+            self._logger.warning("a batch of the log is not recorded yet", log=self.name, error=str(error) or repr(error))
 
     async def _commit(self, batch: list[_Waiting]) -> None:
         """Commit and record; every caller has an outcome then."""
