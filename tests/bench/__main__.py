@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from bench.inside import hostile_rows, registry_rows, store_rows
 from bench.inventory import inventory_rows
+from bench.log import log_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
@@ -74,6 +75,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         ("sign-in", sign_in_rows),
         ("provider", provider_rows),
         ("status", revocation_rows),
+        ("log", log_rows),
         ("postgres", postgres_rows),
     ):
         (folder / name).mkdir()

@@ -147,13 +147,14 @@ class FilesWriter(FilesReader, LogWriter):
     def _open(self) -> None:
         base = state_of(self._place.base, Base) or Base()
         self._segments = [Segment(f"{self._place.private}/journal.{number}") for number in (0, 1)]
-        records = [(number, record) for segment in self._segments for number, record in segment.records() if number > base.number]
         self._number, self._head = base.number, base.head
-        for number, record in sorted(records, key=itemgetter(0)):
-            self._number += 1
-            if number != self._number:
-                raise LogCorrupt(f"the journal in {self._place.private} has no record {self._number}, and has {number}")
-            self._redo(record)
+        found = [(first, segment) for segment in self._segments if (first := segment.first()) is not None and first > base.number]
+        for _, segment in sorted(found, key=itemgetter(0)):
+            for number, record in segment.records():
+                self._number += 1
+                if number != self._number:
+                    raise LogCorrupt(f"the journal in {self._place.private} has no record {self._number}, and has {number}")
+                self._redo(record)
         if self._head is not None:
             self._write(self._place.head, with_checksum(self._head))
         self._settle_all()

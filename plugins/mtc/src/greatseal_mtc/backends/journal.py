@@ -38,7 +38,7 @@ Record = Committed | Discarded
 _decoder = msgspec.msgpack.Decoder(Record)
 
 
-def _checksum(number: int, body: bytes | memoryview) -> int:
+def _checksum(number: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(CHECKED.pack(number, len(body))))
 
 
@@ -49,14 +49,19 @@ class Segment:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.end = 0
 
+    def first(self) -> int | None:
+        """The number that the first record has, when there is one that is whole."""
+        return next((number for number, _ in self.records()), None)
+
     def records(self) -> Iterator[tuple[int, Record]]:
         """Number and record, from the beginning on, as far as they are whole and follow each other."""
-        content = memoryview(os.pread(self._file, os.fstat(self._file).st_size, 0))
         place, expected = 0, None
-        while place + HEADER.size <= len(content):
-            checksum, number, length = HEADER.unpack_from(content, place)
-            body = content[place + HEADER.size : place + HEADER.size + length]
-            if len(body) < length or expected not in {None, number} or checksum != _checksum(number, body):
+        while len(header := os.pread(self._file, HEADER.size, place)) == HEADER.size:
+            checksum, number, length = HEADER.unpack(header)
+            if expected not in {None, number} or length > os.fstat(self._file).st_size:
+                return
+            body = os.pread(self._file, length, place + HEADER.size)
+            if len(body) < length or checksum != _checksum(number, body):
                 return
             yield number, _decoder.decode(body)
             place, expected = place + HEADER.size + length, number + 1
