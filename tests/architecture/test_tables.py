@@ -55,6 +55,7 @@ STAY = {
     "idp_client": "administrators delete clients",
     "idp_scope": "administrators delete scopes",
     "idp_consent": "remembered until it is withdrawn or its client is deleted: one for each person and client",
+    "idp_mail": "one for each person who confirmed an address",
     "idp_secret": "a key for each node",
 }
 """Tables whose rows no job deletes, and why that is right."""

@@ -17,7 +17,7 @@ async def told(desk: Any) -> list[tuple[str, str, dict[str, str]]]:
     while tasks := [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "deliver"]:
         await asyncio.gather(*tasks)
     found = [letter.notice for letter in carrier_of(desk).letters if letter.notice.kind.startswith("account_")]
-    return [(one.kind, one.subject, dict(one.facts)) for one in found]
+    return [(one.kind, one.subject, {name: str(fact) for name, fact in one.facts.items()}) for one in found]
 
 
 async def test_a_link_and_its_end_are_told_and_a_new_person_has_nothing_to_be_told(

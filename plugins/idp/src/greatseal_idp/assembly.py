@@ -8,7 +8,7 @@ from greatseal.api.declarations import Job
 from greatseal.api.http import AuthScheme, Route
 from greatseal.api.pages import AccountPart
 from greatseal.api.store import Tx
-from greatseal.api.tokens import Grant
+from greatseal.api.tokens import ClaimsProvider, Grant
 from greatseal.host import Host
 from greatseal_idp.admin import Admin
 from greatseal_idp.authorize.applications import Applications
@@ -38,6 +38,7 @@ from greatseal_idp.sessions.ladder import ladder_of
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.login import LoginImpl
 from greatseal_idp.sessions.logout import Logout
+from greatseal_idp.sessions.mail import ConfirmedMail, Mailboxes
 from greatseal_idp.sessions.negotiation import Negotiation
 from greatseal_idp.sessions.own import OwnSessions
 from greatseal_idp.sessions.own_password import OwnPassword
@@ -67,6 +68,7 @@ from greatseal_idp.ui.change_password import ChangePasswordPage
 from greatseal_idp.ui.errands import Errands
 from greatseal_idp.ui.forgot import ForgotPassword
 from greatseal_idp.ui.login import LoginPages
+from greatseal_idp.ui.mail import MailPage, MailPart
 from greatseal_idp.ui.own_password import OwnPasswordPage, PasswordPart
 from greatseal_idp.ui.step_up import StepUpPage
 
@@ -118,7 +120,7 @@ class Assembly:
         self.frontchannel = Frontchannel(host, self.clients)
         self.sessions = SessionStore(host, self.directories, self.endings, self.revocations, self.backchannel.queue)
         self.login = LoginImpl(host, self.sessions, self.directories, self.limits, self.ladder)
-        self.resets, self.own_password = self._passwords(host)
+        self.resets, self.own_password, self.mailboxes = self._mailed(host)
         self.negotiation = Negotiation(host, self.login, self.pages)
 
         self.waiting = WaitingRequests(host)
@@ -134,11 +136,12 @@ class Assembly:
         self.grants = self._grants(host)
         self._endpoints = (*self._for_clients(host), *self._for_people(host), self._admin(host))
 
-    def _passwords(self, host: Host) -> tuple[Resets, OwnPassword]:
+    def _mailed(self, host: Host) -> tuple[Resets, OwnPassword, Mailboxes]:
         own = OwnSessions(host, self.sessions)
         return (
             Resets(host, self.directories, self.limits, own, self.endings),
             OwnPassword(host, self.login, self.directories, own, self.endings),
+            Mailboxes(host, self.directories, self.limits),
         )
 
     def _discovery(self, host: Host) -> DiscoveryDocuments:
@@ -264,6 +267,7 @@ class Assembly:
     def _for_account(self, host: Host) -> Sequence[Endpoint]:
         """What who is signed in has of their account."""
         return (
+            MailPage(host, login=self.login, pages=self.pages, mailboxes=self.mailboxes),
             OwnPasswordPage(host, login=self.login, pages=self.pages, own_password=self.own_password),
             AccountPage(
                 host,
@@ -290,7 +294,12 @@ class Assembly:
     @property
     def account_parts(self) -> Sequence[AccountPart]:
         """What this plugin itself adds to the account page."""
-        return [PasswordPart(self.own_password)]
+        return [MailPart(self.mailboxes), PasswordPart(self.own_password)]
+
+    @property
+    def own_claims(self) -> Sequence[ClaimsProvider]:
+        """What this plugin itself knows of people."""
+        return [ConfirmedMail(self.mailboxes, self.directories)]
 
     def routes(self) -> list[Route]:
         """Every route."""

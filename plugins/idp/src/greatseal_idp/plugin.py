@@ -27,7 +27,7 @@ from greatseal.api.services import (
     TOKENS,
     ServiceKey,
 )
-from greatseal.api.tokens import Grant
+from greatseal.api.tokens import ClaimsProvider, Grant
 from greatseal.host import Host
 from greatseal_idp import admin, extensions
 from greatseal_idp.assembly import Assembly
@@ -142,6 +142,10 @@ class Plugin:
     @hookimpl
     def routes(self, host: Host) -> Sequence[Route]:
         return self.assembly(host).routes()
+
+    @hookimpl
+    def claims(self, host: Host) -> Sequence[ClaimsProvider]:
+        return self.assembly(host).own_claims
 
     @hookimpl
     def components(self, host: Host) -> Sequence[Component]:

@@ -244,4 +244,15 @@ reset = table(
 )
 """Links by which people choose a new password."""
 
-SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0009")
+mail = table(
+    "idp_mail",
+    metadata,
+    State.REPLICATED,
+    Column("id", Id, primary_key=True),  # the subject
+    Column("email", Text, nullable=False),
+    Column("confirmed_at", Moment, nullable=False),
+)
+MAIL = Collection("idp_mail", mail)
+"""The address that a person has confirmed, by a link in a mail to it."""
+
+SCHEMA = Schema("idp", metadata, "greatseal_idp.migrations", "0010")

@@ -123,7 +123,7 @@ class PasskeyRegistration:
 
         def note(tx: Tx) -> None:
             name = Message("Passkey %(number)d", {"number": len(records.of_person(tx, home.subject)) + 1})
-            record = self._record(tx, home, made, given, label or self._host.languages.of(call.headers).text(name))
+            record = self._record(tx, home, made, given, label or made.model or self._host.languages.of(call.headers).text(name))
             noted[:] = [self._note(tx, challenge, passkey, record, met=seen(call))]
 
         await home.store.add(passkey, note)
@@ -161,7 +161,7 @@ class PasskeyRegistration:
             id=b64url_encode(made.id),
             subject=home.subject,
             store=home.store.name,
-            label=label or made.model or f"Passkey {len(records.of_person(tx, home.subject)) + 1}",
+            label=label,
             aaguid=made.aaguid,
             transports=tuple(sorted(TRANSPORTS.intersection(given.response.transports))),
             sign_count=made.sign_count,

@@ -13,6 +13,8 @@ CHANGE = "/login/change-password"
 """The path of the page for a password that has expired."""
 PASSWORD = f"{ACCOUNT}/password"
 """The path of the page where who is signed in changes their password."""
+MAIL = f"{ACCOUNT}/mail"
+"""The path of the page that confirms a mail address."""
 FORGOT, RESET = "/login/forgot", "/login/reset"
 """The paths of the page for a forgotten password, and of the one behind the link in the mail."""
 _URI_CHARACTERS = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]{1,8192}")
