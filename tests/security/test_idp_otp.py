@@ -295,3 +295,23 @@ async def test_an_application_waits_while_the_code_is_asked_for(plain: Desk) -> 
 
     assert done.status == 303
     assert told(await plain.get(done.location, cookie=done.cookie))["code"]
+
+
+async def test_s103_an_app_that_was_planted_before_the_person_has_one_is_no_second_factor(desk: Desk) -> None:
+    """Who has the password alone makes an app and keeps it to themselves until the person has chosen one."""
+    planted = await app_of(desk, confirmed=False)
+    desk.clock.step(20 * 60)
+    await app_of(desk)
+
+    assert (await planted.sign_in()).status == 401
+    assert (await planted.confirm()).outcome == (401, "login_required")
+    assert (await planted.sign_in()).status == 401
+    assert [one["confirmed"] for one in await planted.tokens()] == [False, True]
+
+
+async def test_s102_nobody_guesses_codes_where_apps_are_confirmed(plain: Desk) -> None:
+    """A session may be one of before the app, and no limit counts there."""
+    app = await app_of(plain)
+
+    assert (await app.confirm()).outcome == (400, "invalid_request")
+    assert (await app.sign_in(app.code(-1))).status == 200

@@ -62,7 +62,11 @@ def sources():
 
 @pytest.fixture
 def directories(sources):
-    return DirectoriesImpl(SimpleNamespace(components=lambda _: {one.name: one for one in sources}, clock=FakeClock()))
+    return directories_of(sources)
+
+
+def directories_of(sources, realm="EXAMPLE.COM"):
+    return DirectoriesImpl(SimpleNamespace(components=lambda _: {one.name: one for one in sources}, clock=FakeClock(), realm=realm))
 
 
 async def test_static_files_are_asked_first_and_the_first_that_knows_decides(directories, sources):
@@ -71,6 +75,19 @@ async def test_static_files_are_asked_first_and_the_first_that_knows_decides(dir
     assert (await directories.user("ben")).source == "ldap"
     assert (await directories.group("dora")).source == "other"
     assert await directories.user("nobody") is None
+
+
+async def test_a_short_name_is_that_of_the_home_realm_before_one_of_another_realm(directories, sources):
+    """Another provider, or a partner, chooses the names of its realm: nobody there is taken for somebody of this one."""
+    partner = Source("partner", Tier.STATIC, "PARTNER", "ben", "eve")
+    directories = directories_of([partner, *sources])
+
+    assert (await directories.user("ben")).source == "ldap"
+    assert partner.asked == []
+    assert (await directories.user("eve")).source == "partner"
+    sources[0].down = True
+    with pytest.raises(DirectoryUnavailable):
+        await directories.user("eve")
 
 
 @pytest.mark.parametrize("name", ["ann@OTHER", "ann@other"])

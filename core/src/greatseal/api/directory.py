@@ -142,7 +142,7 @@ class Directories(Protocol):
     """
 
     async def user(self, username: str) -> User | None:
-        """By short name, or by ``name@realm`` among the directories of that realm."""
+        """By short name, of the home realm before all others, or by ``name@realm`` among the directories of that realm."""
 
     async def with_email(self, email: str) -> Sequence[User]:
         """Users of every directory with that address, in ASCII, compared without case."""

@@ -51,7 +51,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 class TokenKey(msgspec.Struct, frozen=True, kw_only=True):
     """What codes are counted with. ``used`` is the last step or counter whose code was taken, None when there was none.
 
-    ``offset`` is how many seconds the clock of the token is ahead. A HOTP token counts from ``counter``.
+    ``offset`` is how many seconds the clock of the token is ahead. A HOTP token counts from ``counter``. Without ``confirmed`` it waits
+    for its first code, which is good as long as no other token is in use.
     """
 
     token_id: str
@@ -63,6 +64,7 @@ class TokenKey(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     counter: int = 0
     used: int | None = None
+    confirmed: bool = True
 
     def __repr__(self) -> str:
         return f"TokenKey(token_id={self.token_id!r})"

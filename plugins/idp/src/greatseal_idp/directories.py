@@ -21,14 +21,17 @@ class PasswordChanged(AccountRefused):
 
 
 class DirectoriesImpl:
-    """The STATIC tier first, then DIRECTORY, each in the configured order; the first that knows a name decides."""
+    """The STATIC tier first, then DIRECTORY, each in the configured order; the first that knows a name decides.
+
+    A short name is one of the home realm as long as somebody there has it: the names of other realms are chosen by others.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     async def user(self, username: str) -> User | None:
         short, at, realm = username.rpartition("@")
-        for directory in self._of_realm.get(realm.upper(), ()) if at else self._all:
+        for directory in self._of_realm.get(realm.upper(), ()) if at else self._home_first:
             if (user := await directory.user(short if at else username)) is not None:
                 return user
         return None
@@ -82,6 +85,11 @@ class DirectoriesImpl:
     def _all(self) -> Sequence[Directory]:
         known = self._host.components(Directory).values()
         return sorted(known, key=lambda directory: directory.tier is not Tier.STATIC)  # which keeps the configured order within a tier
+
+    @cached_property
+    def _home_first(self) -> Sequence[Directory]:
+        home = self._host.realm.upper()
+        return sorted(self._all, key=lambda directory: directory.realm.upper() != home)
 
     @cached_property
     def _of_realm(self) -> Mapping[str, Sequence[Directory]]:

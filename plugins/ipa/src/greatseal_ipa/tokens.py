@@ -315,6 +315,7 @@ def _key(one: Held) -> TokenKey:
         offset=one.offset,
         counter=(one.used or 0) + 1 if hotp and one.used is not None else 0,
         used=None if hotp else one.used,
+        confirmed=not one.is_waiting,
     )
 
 

@@ -109,7 +109,8 @@ class Codes:
         store = self.store(holder)
         keys = await store.keys(holder)
         now = self._host.clock.now()
-        for key in keys:
+        # A token that waits for its first code may be of somebody who knows the password alone: beside one in use it is none.
+        for key in [one for one in keys if one.confirmed] or keys:
             at = matching(key, code.value, now)
             if at is not None and await store.advance(holder, key, at):
                 return True

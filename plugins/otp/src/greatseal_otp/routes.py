@@ -63,11 +63,12 @@ class MyCodes:
         return Reply.json({"token_id": made.token.token_id, "otpauth_uri": made.uri}, status=201)
 
     async def confirm(self, call: Call) -> Reply:
-        token_id, given = call.path["token_id"], await call.body(Code)
-        holder = await self._codes.holder(call.caller.subject, call)
-        if all(token.token_id != token_id for token in await self._codes.tokens(holder)):
+        session, token_id, given = await self._proven(call), call.path["token_id"], await call.body(Code)
+        holder = await self._codes.holder(session.subject, call)
+        token = next((one for one in await self._codes.tokens(holder) if one.token_id == token_id), None)
+        if token is None:
             raise NotFound(NONE)
-        if not await self._codes.confirm(holder, token_id, "".join(given.otp_code.split())):
+        if token.confirmed or not await self._codes.confirm(holder, token_id, "".join(given.otp_code.split())):
             raise BadRequest("otp_code: expected the code that the app shows now, which was not used yet")
         return Reply.empty()
 

@@ -114,6 +114,7 @@ class LocalTokens(CodeStore):
                 digits=row.digits,
                 period=row.period,
                 used=row.step,
+                confirmed=row.confirmed_at is not None,
             )
             for row in rows
         ]
