@@ -9,6 +9,7 @@ import pyotp
 import pytest
 from rig.softkeys import SoftKey
 from security.idp_desk import BROWSER, PARALLEL, PASSWORD, Desk
+from security.idp_federation import open_federation
 from security.idp_otp import App, app_of, open_codes, secret_of
 from security.idp_passkeys import Passkeys
 
@@ -333,6 +334,52 @@ async def test_a_session_without_the_code_changes_no_factor(desk: Desk) -> None:
     stepped = await desk.post("/login/step-up", data=form, cookie=plain, headers=BROWSER)
     assert stepped.location == "/account/codes"
     assert (await desk.post("/api/me/otp-tokens", json={"label": "Mine"}, cookie=stepped.cookie)).status == 201
+
+
+async def test_s103_a_session_without_the_code_makes_no_passkey_and_deletes_none(tmp_path: Path) -> None:
+    """A passkey would be worth more than the code that was not given."""
+    async with open_codes(tmp_path, "passkey", otp={"remember_days": 30}) as desk:
+        passkeys, own = Passkeys(desk), SoftKey()
+        app = await app_of(desk)
+        made = await passkeys.register(app.cookie, own)
+        device = await remembered(desk, app)
+        plain = (await desk.login("ann", PASSWORD, cookie=device)).cookie
+
+        answers = [
+            await desk.post("/api/auth/passkey/register/begin", cookie=plain, json={}),
+            await passkeys.send(plain, SoftKey().make(await passkeys.offer(app.cookie), desk.url)),
+            await desk.ask("DELETE", f"/api/auth/passkeys/{made['id']}", cookie=plain),
+        ]
+        page = await desk.get("/account/passkeys", cookie=plain, headers=BROWSER)
+
+        assert [answer.outcome for answer in answers] == [(401, "login_required")] * 3
+        assert page.location == "/ui/auth/step-up?return_to=%2Faccount%2Fpasskeys"
+        prove = await desk.get(page.location, cookie=plain, headers=BROWSER)
+        form = {**hidden_fields(prove, "login-form"), "code": app.code()}
+        stepped = await desk.post("/login/step-up", data=form, cookie=plain, headers=BROWSER)
+        assert (await desk.get("/account/passkeys", cookie=stepped.cookie, headers=BROWSER)).status == 200
+        await passkeys.register(stepped.cookie, SoftKey())
+
+
+async def test_s103_a_session_without_the_code_links_no_account_elsewhere_and_unlinks_none(tmp_path: Path) -> None:
+    otp = {"remember_days": 30}
+    async with open_federation(tmp_path, features=("otp",), table={"self_service": True}, otp=otp) as federation:
+        desk = federation.desk
+        linked = await federation.link()
+        app = await app_of(desk)
+        device = await remembered(desk, app)
+        plain = (await desk.login("ann", PASSWORD, cookie=device)).cookie
+
+        page = await desk.get("/account/connections", cookie=plain, headers=BROWSER)
+        form = hidden_fields(await desk.get("/account", cookie=plain, headers=BROWSER), "logout-form")
+        answers = [
+            await desk.post("/account/connections/link", data={**form, "upstream": "partner"}, cookie=plain, headers=BROWSER),
+            await desk.post("/account/connections", data={**form, "id": linked["id"]}, cookie=plain, headers=BROWSER),
+        ]
+
+        assert [one.location for one in (page, *answers)] == ["/ui/auth/step-up?return_to=%2Faccount%2Fconnections"] * 3
+        left = (await desk.get("/api/admin/federated-accounts", cookie=desk.admin)).json
+        assert [one["id"] for one in left] == [linked["id"]]
 
 
 # ---- wrong codes, for however long

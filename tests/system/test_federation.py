@@ -8,8 +8,9 @@ from rig.people import write_users
 from rig.upstream import CLIENT, request_of
 from security.idp_desk import PASSWORD, open_desk
 from security.idp_federation import ACCOUNTS, BROWSER, Federation, open_federation
+from security.idp_otp import app_of
 
-from greatseal.testing.desk import CALLBACK, told
+from greatseal.testing.desk import CALLBACK, hidden_fields, told
 
 LINKED = {"id", "upstream_id", "issuer", "upstream_sub", "username", "email", "disabled", "created_at", "created_by", "last_login_at"}
 
@@ -220,6 +221,19 @@ async def test_s080_an_address_that_was_given_to_somebody_else_does_not_get_what
         assert (await opened.sign_in()).status == 403
 
 
+async def test_s080_the_word_that_an_address_is_verified_is_of_that_address_alone(tmp_path: Any) -> None:
+    """The ID token and userinfo of a provider may hold different ones."""
+    async with open_federation(tmp_path, table={"link_email_domains": ["example.org"], "realm": "PARTNER.EXAMPLE"}) as opened:
+        write_users(opened.desk.folder / "users.toml", PASSWORD, {"ann": {"email": "ann@example.org"}, "admin": {}})
+        for sub, claims, userinfo in (
+            ("one", {"email": "ann@example.org"}, {"email": "eve@example.org", "email_verified": True}),
+            ("two", {"email_verified": True}, {"email": "ann@example.org"}),
+        ):
+            opened.stub.claims, opened.stub.userinfo = {**claims, "sub": sub}, userinfo
+            me = await opened.me(await opened.sign_in())
+            assert me["sub"].endswith("@PARTNER.EXAMPLE"), sub
+
+
 async def test_s080_the_same_sub_of_another_issuer_is_somebody_else(tmp_path: Any) -> None:
     async with open_federation(tmp_path, {"id": "second"}) as opened:
         await opened.link("ann")
@@ -277,6 +291,28 @@ async def test_fifty_first_sign_ins_of_one_person_make_one(tmp_path: Any) -> Non
 
         assert {answer.status for answer in answers} == {303}
         assert len((await opened.desk.get(ACCOUNTS, cookie=opened.desk.admin)).json) == 1
+
+
+async def test_s104_methods_that_a_provider_names_reach_no_class_here(tmp_path: Any) -> None:
+    """Whose word counts is said by acr_values; what is proven here afterwards counts in any case."""
+    ladder = [{"value": "urn:one", "level": 1, "satisfied_by": ["pwd"]}, {"value": "urn:two", "level": 2, "satisfied_by": ["mfa"]}]
+    table = {"default_amr": ["pwd"]}
+    async with open_federation(tmp_path, features=("otp",), table=table, acr=ladder) as opened:
+        desk = opened.desk
+        await opened.link("ann")
+        app = await app_of(desk)
+        assert (await opened.me(await opened.sign_in()))["acr"] == "urn:one"
+        opened.stub.claims = {"amr": ["pwd", "otp", "mfa"]}
+        answer = await opened.sign_in()
+        assert (await opened.me(answer))["acr"] == "urn:oasis:names:tc:SAML:2.0:ac:classes:unspecified"
+
+        asked = await desk.authorize(answer.cookie, acr_values="urn:two")
+        page = await desk.get(asked.location, cookie=answer.cookie, headers=BROWSER)
+        form = {**hidden_fields(page, "login-form"), "code": app.code()}
+        stepped = await desk.post("/login/step-up", data=form, cookie=answer.cookie, headers=BROWSER)
+
+        me = (await desk.get("/api/auth/me", cookie=stepped.cookie)).json
+        assert (me["acr"], me["amr"]) == ("urn:two", ["fed", "pwd", "otp", "mfa"])
 
 
 async def test_what_a_person_may_do_is_that_of_their_directory(plain: Federation) -> None:

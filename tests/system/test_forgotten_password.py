@@ -20,6 +20,7 @@ from greatseal.testing.desk import hidden_fields
 from greatseal.testing.distributions import install
 from greatseal_idp import tables as t
 from greatseal_idp.sessions import resets
+from greatseal_users_file.edit import change_password
 
 FORGOT, RESET = "/login/forgot", "/login/reset"
 NEW = "another battery staple"
@@ -177,6 +178,19 @@ async def test_an_account_that_was_disabled_meanwhile_stays_out(opened, tmp_path
 
         assert (answer.status, "this account is disabled" in answer.text.lower()) == (403, True)
         assert await letters(desk, "password_changed") == []
+
+
+async def test_a_link_is_of_the_password_that_was_in_force_when_it_was_sent(opened, tmp_path):
+    """Who reads the mails of somebody may have asked for it, before the person changed the password."""
+    async with opened() as desk:
+        link = await link_of(desk)
+        desk.clock.step(5)
+        change_password(tmp_path / "users.toml", "ann", NEW, desk.clock.now)
+        desk.clock.step(5)
+
+        assert 'id="over"' in (await desk.get(link, headers=BROWSER)).text
+        assert 'id="over"' in (await choose(desk, link, "a third battery staple")).text
+        assert (await desk.login("ann", NEW)).status == 200
 
 
 async def test_three_links_an_hour_for_a_name_and_attempts_of_an_address_are_counted(opened):

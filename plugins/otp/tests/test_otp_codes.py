@@ -18,6 +18,7 @@ from greatseal.testing.calls import FakeCall
 from greatseal.testing.directories import FakeDirectories
 from greatseal_otp.codes import RECENT, Codes, shown
 from greatseal_otp.factor import OwnCode
+from greatseal_otp.policy import OwnToken
 from greatseal_otp.routes import CodesAdmin
 from greatseal_otp.settings import Look, OtpSettings
 
@@ -177,6 +178,22 @@ async def test_who_has_a_token_proves_it_before_the_tokens_change(made, proven):
 
     assert await codes.is_proven(weak) is proven
     assert await codes.is_proven(msgspec.structs.replace(session, amr=("pwd", "otp", "mfa")))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_a_session_lacks_the_code_that_its_person_could_have_given(enabled):
+    codes = codes_of()
+    weak = msgspec.structs.replace(session_of(codes, "ben"), amr=("pwd",))
+    token = (await codes.local.tokens(await codes.holder("ben@EXAMPLE")))[0]
+
+    async def tokens(_holder):
+        return [msgspec.structs.replace(token, enabled=enabled)]
+
+    codes.local.tokens = tokens
+    policy = OwnToken(SimpleNamespace(settings=lambda _: OtpSettings()), codes)
+
+    assert await policy.lacks(weak) is enabled
+    assert not await policy.lacks(msgspec.structs.replace(weak, amr=("pwd", "otp", "mfa")))
 
 
 async def test_a_code_alone_is_no_answer_to_who_wants_the_password_too():

@@ -58,11 +58,15 @@ K_contra = TypeVar("K_contra", bound=Credential, contravariant=True)
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity at another provider that proved the person; kept with the session."""
+    """The identity at another provider that proved the person; kept with the session.
+
+    ``told`` are methods of ``amr`` by its word alone: no class of the identity provider's own is reached by them.
+    """
 
     id: str
     subject: str
     session: str | None = None
+    told: tuple[str, ...] = ()
 
 
 class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,6 +292,10 @@ class FactorPolicy(Component):
         """The path of the page where the person gets what :meth:`missing` asks for, None for who has it."""
         return None
 
+    async def lacks(self, session: SessionView) -> bool:
+        """Whether the session was let in without what its person could prove, such as on a device that is not asked for a code."""
+        return False
+
 
 class Factor(Component):
     """One more proof of a person who is known, such as the code of a token: who wants more looks here at what the person has."""
@@ -375,6 +383,12 @@ class Login(Protocol):
 
     async def session(self, call: Call) -> SessionView | None:
         """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""
+
+    async def lacks(self, session: SessionView) -> bool:
+        """Whether the session was let in with less than its person has (:meth:`FactorPolicy.lacks`).
+
+        Then it makes and takes away no way to sign in: its page leads to the one where it proves more (:meth:`Pages.step_up`).
+        """
 
     async def end(self, session_id: str) -> bool:
         """End a session, with logout notifications; False when there is none. Effective when this returns."""

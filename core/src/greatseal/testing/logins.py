@@ -376,6 +376,10 @@ class FakeLogin:
         """The one that was made in the call."""
         return self.sessions.get(self._of_calls.get(id(call), ""))
 
+    async def lacks(self, session: SessionView) -> bool:  # noqa: ARG002  there are no policies
+        """Nobody has more than they proved."""
+        return False
+
     async def end(self, session_id: str) -> bool:
         """As the contract says."""
         return self.sessions.pop(session_id, None) is not None

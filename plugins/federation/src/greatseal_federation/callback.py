@@ -93,7 +93,7 @@ class Callback:
             realm=realm,
             amr=identity.amr(defaults.amr),
             acr=identity.acr(defaults.acr),
-            upstream=Proven(id=upstream.id, subject=identity.subject, session=identity.session),
+            upstream=Proven(id=upstream.id, subject=identity.subject, session=identity.session, told=identity.methods),
         )
         also = partial(self._begun, account=account, identity=identity)
         completed = await self._login.complete(call, authenticated, return_to, also=also)

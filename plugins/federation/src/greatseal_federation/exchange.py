@@ -66,7 +66,7 @@ class Exchange:
             upstream=upstream,
             issuer=_text(claims, "iss") if claims["iss"] not in upstream.also_issuers else metadata.issuer,
             subject=subject,
-            claims={**more, **claims},
+            claims=joined(more, claims),
             session=session if isinstance(session, str) and 1 <= len(session) <= LONGEST_TEXT and session.isprintable() else None,
             id_token=text,
         )
@@ -90,6 +90,13 @@ class Exchange:
         rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
         verified = (row.get("email") for row in rows if row.get("primary") is True and row.get("verified") is True)
         return next((email for email in verified if isinstance(email, str)), None)
+
+
+def joined(more: Mapping[str, Any], claims: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together; the ID token counts. What is said of an e-mail address is said of that one: it comes from where the address does."""
+    source = claims if "email" in claims else more
+    found = {**more, **claims, "email_verified": source.get("email_verified")}
+    return {name: value for name, value in found.items() if name != "email_verified" or name in source}
 
 
 def wanted(upstream: Upstream) -> set[str]:

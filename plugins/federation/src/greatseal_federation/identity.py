@@ -39,7 +39,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         value = self.claims.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if name == "email" and self.claims.get("email_verified") is False:
+        if name == "email" and self.claims.get("email_verified", True) not in (True, "true"):
             return None
         return value if isinstance(value, str) and 1 <= len(value) <= 256 and value.isprintable() else None
 
@@ -63,6 +63,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     def amr(self, default: tuple[str, ...]) -> tuple[str, ...]:
         """How the person was proven there, after the word that it was there."""
+        return tuple(dict.fromkeys((FEDERATED, *(self.methods or default))))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that the provider names."""
         told = self.claims.get("amr")
-        words = [word for word in told if isinstance(word, str) and _WORD.fullmatch(word)][:MOST] if isinstance(told, list) else []
-        return tuple(dict.fromkeys((FEDERATED, *(words or default))))
+        words = [word for word in told if isinstance(word, str) and _WORD.fullmatch(word)] if isinstance(told, list) else []
+        return tuple(dict.fromkeys(word for word in words if word != FEDERATED))[:MOST]

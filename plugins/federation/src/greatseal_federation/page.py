@@ -57,12 +57,16 @@ class ConnectionsPage:
 
     async def show(self, call: Call) -> Reply:
         session = await self._login.session(call)
-        return self._pages.sign_in(CONNECTIONS) if session is None else await self._page(call, session)
+        if session is None:
+            return self._pages.sign_in(CONNECTIONS)
+        return self._pages.step_up(CONNECTIONS) if await self._login.lacks(session) else await self._page(call, session)
 
     async def delete(self, call: Call) -> Reply:
         session, form = await self._form(call)
         if session is None or not self._is_recent(session):
             return self._pages.sign_in(CONNECTIONS)
+        if await self._login.lacks(session):
+            return self._pages.step_up(CONNECTIONS)
         found = await self._host.db.read(accounts.find, form.get("id", ""))
         # Who is known by an account alone would not come back.
         if found is not None and found.person is None and not found.disabled:
@@ -73,6 +77,8 @@ class ConnectionsPage:
         session, form = await self._form(call)
         if session is None or not self._is_recent(session):
             return self._pages.sign_in(CONNECTIONS)
+        if await self._login.lacks(session):
+            return self._pages.step_up(CONNECTIONS)
         upstream = self._upstreams.get(form.get("upstream", ""))
         if not upstream.self_service:
             return self._pages.see_other(CONNECTIONS)

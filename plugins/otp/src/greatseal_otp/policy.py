@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from greatseal.api.directory import User
 from greatseal.api.http import Call
-from greatseal.api.identity import Authenticated, Factor, FactorPolicy, PasswordAndCode
+from greatseal.api.identity import Authenticated, Factor, FactorPolicy, PasswordAndCode, SessionView
 from greatseal.api.otp import Holder
 from greatseal.host import Host
 from greatseal_otp.codes import Codes
@@ -43,6 +43,9 @@ class OwnToken(FactorPolicy):
         if not self._is_required(user) or is_enough(authenticated) or await self._codes.has_token(holder):
             return None
         return PAGE if self._codes.store(holder).manages and not await self._others(holder) else None
+
+    async def lacks(self, session: SessionView) -> bool:
+        return not await self._codes.is_proven(session) and await self._codes.has_token(await self._codes.holder(session.subject))
 
     def _is_required(self, user: User | None) -> bool:
         return user is not None and not self._groups.isdisjoint(user.groups)

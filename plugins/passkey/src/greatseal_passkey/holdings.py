@@ -9,12 +9,12 @@ from greatseal.api.messages import Message, Text, marked
 from greatseal.api.notices import Met, warning
 from greatseal.api.passkeys import PasskeysReadOnly
 from greatseal.api.problems import BadRequest, NotFound
-from greatseal.api.services import NOTICES
+from greatseal.api.services import LOGIN, NOTICES
 from greatseal.api.store import Tx
 from greatseal.host import Host
 from greatseal.jose.compact import b64url_decode, b64url_encode
 from greatseal_passkey import records
-from greatseal_passkey.registration import label_of, require_fresh
+from greatseal_passkey.registration import label_of, require_whole
 from greatseal_passkey.stores import OWN, Home, Stores
 
 
@@ -43,6 +43,7 @@ class Keeper:
 
     def __init__(self, host: Host, stores: Stores) -> None:
         self._host = host
+        self._login = host.service(LOGIN)
         self._stores = stores
 
     async def of(self, subject: str) -> Holdings:
@@ -55,8 +56,8 @@ class Keeper:
         return Holdings(passkeys=sorted(held, key=_age), read_only=home.store.read_only)
 
     async def delete(self, session: SessionView, id: str, languages: tuple[str, ...] = ()) -> None:
-        """Delete one. Raises NotFound for an id of nobody or of somebody else, Stale, Unavailable."""
-        require_fresh(self._host.clock, session)
+        """Delete one. Raises NotFound for an id of nobody or of somebody else, Stale, LoginRequired, Unavailable."""
+        await require_whole(self._login, self._host.clock, session)
         home = await self._writable(session.subject)
         try:
             raw = b64url_decode(id)

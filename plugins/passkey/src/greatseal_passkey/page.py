@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from greatseal.api.authorization import LoginRequired
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.messages import Message, Text
@@ -59,7 +60,9 @@ class PasskeyPage:
 
     async def show(self, call: Call) -> Reply:
         session = await self._login.session(call)
-        return self._pages.sign_in(PAGE) if session is None else await self._page(call, session)
+        if session is None:
+            return self._pages.sign_in(PAGE)
+        return self._pages.step_up(PAGE) if await self._login.lacks(session) else await self._page(call, session)
 
     async def again(self, _call: Call) -> Reply:
         return self._pages.sign_in(PAGE)
@@ -76,6 +79,8 @@ class PasskeyPage:
                 await self._keeper.rename(session, form.get("id", ""), form["label"])
             else:
                 await self._keeper.delete(session, form.get("id", ""), seen(call).languages)
+        except LoginRequired:
+            return self._pages.step_up(PAGE)
         except (BadRequest, NotFound, Stale) as problem:
             return await self._page(call, session, problem.message, status=problem.status)
         return self._pages.see_other(PAGE)

@@ -4,14 +4,15 @@ import secrets
 
 from greatseal import faults
 from greatseal.api.audit import AuditEvent
+from greatseal.api.authorization import LoginRequired
 from greatseal.api.http import Call, Reply, Route, Session
-from greatseal.api.identity import SessionCaller, SessionView
+from greatseal.api.identity import Login, SessionCaller, SessionView
 from greatseal.api.messages import Message, marked
 from greatseal.api.moments import SECOND, seconds
 from greatseal.api.notices import Met, seen, warning
 from greatseal.api.passkeys import Passkey, PasskeysReadOnly
 from greatseal.api.problems import BadRequest, Conflict, Forbidden, Unavailable
-from greatseal.api.services import NOTICES
+from greatseal.api.services import LOGIN, NOTICES
 from greatseal.api.store import Refuse, Tx
 from greatseal.host import Clock, Host
 from greatseal.jose.compact import b64url_encode
@@ -44,10 +45,12 @@ class Unsuited(Forbidden):
     error = "device_not_allowed"
 
 
-def require_fresh(clock: Clock, session: SessionView) -> None:
-    """Raises Stale unless the person signed in a short while ago."""
+async def require_whole(login: Login, clock: Clock, session: SessionView) -> None:
+    """Raises Stale unless the person signed in a short while ago, LoginRequired unless they proved then all that they are asked for."""
     if not is_fresh(clock, session):
         raise Stale(Message("you signed in too long ago for this; sign in again"))
+    if await login.lacks(session):
+        raise LoginRequired(Message("this takes a sign-in with your second factor"))
 
 
 def is_fresh(clock: Clock, session: SessionView) -> bool:
@@ -61,6 +64,7 @@ class PasskeyRegistration:
 
     def __init__(self, host: Host, stores: Stores, challenges: Challenges, party: RelyingParty, models: Models | None) -> None:
         self._host = host
+        self._login = host.service(LOGIN)
         self._stores = stores
         self._challenges = challenges
         self._party = party
@@ -76,7 +80,7 @@ class PasskeyRegistration:
 
     async def begin(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
-        require_fresh(self._host.clock, session)
+        await require_whole(self._login, self._host.clock, session)
         home = await self._stores.home(session.subject)
         _require_writable(home)
         passkeys = await home.store.of(home.subject)
@@ -102,7 +106,7 @@ class PasskeyRegistration:
 
     async def complete(self, call: Call) -> Reply:
         session = call.caller_as(SessionCaller).session
-        require_fresh(self._host.clock, session)
+        await require_whole(self._login, self._host.clock, session)
         given = await call.body(Registration)
         label = label_of(given.label)
         try:

@@ -4,6 +4,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from greatseal.api.identity import Upstream
 from greatseal.host import Host
 from greatseal_idp.settings import Rbac, Rung
 
@@ -40,6 +41,11 @@ class Ladder:
         proven = set(amr)
         reached = {rung.value for rung, ways in self._ways if any(way <= proven for way in ways)}
         return max((*reached, given or UNSPECIFIED_ACR, UNSPECIFIED_ACR), key=self._levels.__getitem__)
+
+    def of_session(self, amr: Sequence[str], upstream: Upstream | None, given: str | None = None) -> str:
+        """As :meth:`of`, of a session that another provider may have begun: what it names counts by ``given`` alone."""
+        told = () if upstream is None else upstream.told
+        return self.of([method for method in amr if method not in told], given)
 
     def met(self, acr: str | None, wanted: Sequence[str]) -> str | None:
         """The first of ``wanted`` that a sign-in with ``acr`` satisfies: its own value, or a lower one. None when it satisfies none."""

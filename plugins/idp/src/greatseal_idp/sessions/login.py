@@ -57,7 +57,7 @@ from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.places import Device, Places, key_of
-from greatseal_idp.sessions.step_up import proven
+from greatseal_idp.sessions.step_up import proven, upstream_of
 from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import change_tickets, enrol_tickets
 
@@ -161,7 +161,7 @@ class LoginImpl:
             realm=session.realm,
             amr=proven(session, factor),
             acr=session.acr if session.acr is not None and self._ladder.knows(session.acr) else None,
-            upstream=session.upstream,
+            upstream=upstream_of(session, factor),
             password_changed_at=None if user is None else user.password_changed_at,
         )
         completed = await self.complete(call, authenticated, return_to, goes_on=session)
@@ -248,6 +248,9 @@ class LoginImpl:
             return self._arrived[id(call)]
         stored = await self._store.of(call)
         return stored.view if stored is not None else None
+
+    async def lacks(self, session: SessionView) -> bool:
+        return any([await policy.lacks(session) for policy in self._host.components(FactorPolicy).values()])
 
     @contextmanager
     def arrived(self, call: Call, session: SessionView) -> Iterator[None]:
@@ -366,7 +369,7 @@ class LoginImpl:
             realm=who.realm,
             groups=user.groups if user is not None else (),
             amr=authenticated.amr,
-            acr=self._ladder.of(authenticated.amr, authenticated.acr),
+            acr=self._ladder.of_session(authenticated.amr, authenticated.upstream, authenticated.acr),
             remote=call.remote,
             user_agent=agent[:MAX_USER_AGENT].encode("ascii", "replace").decode() or None,
             upstream=authenticated.upstream,

@@ -98,10 +98,14 @@ class Resets:
         self._host.spawn("send a link for a new password", self._send(name, seen(call)))
 
     async def read(self, link: str) -> Row | None:
-        """The row of a link that is good now."""
+        """The row of a link that is good now. Raises DirectoryUnavailable."""
         row = await self._host.db.read(_find, _digest(link)) if self._is_ours(link) else None
         now = self._host.clock.now()
-        return row if row is not None and row.used_at is None and now < row.expires_at else None
+        if not (row is not None and row.used_at is None and now < row.expires_at):
+            return None
+        # Who has set another password meanwhile does not want that of an older mail.
+        user = await self._directories.user(row.subject)
+        return row if user is not None and user.password_changed_at == row.before else None
 
     async def set(self, call: Call, link: str, new: Secret) -> ChangeRefused | bool:
         """Set the password. False for a link that is not good, or not any more. After a refusal of the password it still is.

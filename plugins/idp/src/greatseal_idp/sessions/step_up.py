@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from greatseal.api.identity import Factor, SessionView
+import msgspec
+
+from greatseal.api.identity import Factor, SessionView, Upstream
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.sessions.ladder import Ladder
@@ -54,10 +56,21 @@ class StepUp:
 
     def obtainable(self, session: SessionView, groups: Groups) -> tuple[Factor, ...]:
         """Those that would, if the person had them."""
-        return tuple(factor for factor in self._factors() if self._ladder.meets(self._ladder.of(proven(session, factor)), groups))
+        return tuple(factor for factor in self._factors() if self._ladder.meets(self._reached(session, factor), groups))
+
+    def _reached(self, session: SessionView, factor: Factor) -> str:
+        return self._ladder.of_session(proven(session, factor), upstream_of(session, factor) if factor.typed else None)
 
     def _factors(self) -> list[Factor]:
         return [factor for _, factor in sorted(self._host.components(Factor).items())]
+
+
+def upstream_of(session: SessionView, factor: Factor) -> Upstream | None:
+    """Whence the session came, and what that other provider named which the factor has not proven here."""
+    came = session.upstream
+    if came is None:
+        return None
+    return msgspec.structs.replace(came, told=tuple(one for one in came.told if one not in factor.amr))
 
 
 def proven(session: SessionView, factor: Factor) -> tuple[str, ...]:
