@@ -1,4 +1,5 @@
-"""axe-core over every page that the documentation has a picture of, in a phone by night and a wide window by day."""
+"""axe-core over every page that the documentation has a picture of: in a wide window by day, and on a phone by night in a language that
+runs from right to left and shows what is not translated."""
 
 import os
 from collections.abc import AsyncIterator
@@ -10,13 +11,30 @@ import pytest
 from rig import screenshots
 from rig.browser import CHROMIUM, Browser, Page
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+from greatseal.testing.catalogues import PSEUDO, outside
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 AXE = Path(__file__).parent / "node/node_modules/axe-core/axe.min.js"
 FOUND = """
 axe.run(document, {resultTypes: ['violations']}).then(said => said.violations.map(one =>
   [one.impact, one.id, one.help, one.nodes.map(node => node.target.join(' ') + ': ' + node.html.slice(0, 120)).slice(0, 3)]))
 """
+
+SAID = """
+(() => {
+  const said = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const script = (node) => node.parentElement.closest('script, noscript, [lang=en], .code, code, ul.tags, #key');
+  while (walker.nextNode()) if (!script(walker.currentNode)) said.push(walker.currentNode.data.trim());
+  for (const one of document.querySelectorAll('[aria-label], [title], [placeholder]'))
+    said.push(...['aria-label', 'title', 'placeholder'].map((name) => one.getAttribute(name)).filter(Boolean));
+  const root = document.documentElement;
+  return [root.lang, root.dir, said.filter(Boolean)];
+})()
+"""
+"""The language of a page, and each text on it."""
+OF_PEOPLE: frozenset[str] = frozenset()
+"""What people and administrators wrote themselves."""
 
 for _what, _there in (("chromium", CHROMIUM is not None), ("axe-core", AXE.exists())):
     if not _there and not os.environ.get("CI"):
@@ -39,19 +57,26 @@ async def test_no_page_has_an_accessibility_fault(monkeypatch: pytest.MonkeyPatc
     """Web Content Accessibility Guidelines 2.2, as far as a program can tell."""
     seen: list[str] = []
     faults: list[str] = []
+    untranslated: set[str] = set()
 
     async def look(page: Page, path: Path, *, whole: bool = False) -> None:
         seen.append(path.stem)
         faults.extend(f"{path.stem}: {msgspec.json.encode(one).decode()}" for one in await found(page))
+        language, direction, texts = await page.run(SAID)
+        assert (language, direction) in {("en", ""), (PSEUDO, "rtl")}
+        if language == PSEUDO:
+            untranslated.update(text for text in texts if outside(text) and text not in OF_PEOPLE)
 
     async def kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:
         yield await browser.page(width=960, height=600), "wide-light"
-        yield await browser.page(width=360, height=700, dark=True), "narrow-dark"
+        yield await browser.page(width=360, height=700, dark=True, language=PSEUDO), "narrow-dark"
 
     monkeypatch.setattr(Page, "picture", look)
     monkeypatch.setattr(screenshots, "_kinds", kinds)
+    monkeypatch.setattr(screenshots, "LANGUAGE", PSEUDO)
 
     await screenshots.main(tmp_path)
 
     assert len(seen) >= 50
     assert faults == []
+    assert untranslated == set()

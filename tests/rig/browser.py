@@ -70,8 +70,10 @@ class Browser:
             result: dict[str, Any] = await future
         return result
 
-    async def page(self, *, width: int = 1280, height: int = 800, dark: bool = False, scale: float = 1.0, private: bool = True) -> "Page":
-        """A new window without cookies, of that size and colour scheme; one that is not ``private`` has the profile of the browser."""
+    async def page(
+        self, *, width: int = 1280, height: int = 800, dark: bool = False, scale: float = 1.0, private: bool = True, language: str = "en"
+    ) -> "Page":
+        """A new window without cookies, of that size, colour scheme and language; without ``private`` with the profile of the browser."""
         context = (await self.call("Target.createBrowserContext"))["browserContextId"] if private else None
         where = {"browserContextId": context} if context else {}
         target = (await self.call("Target.createTarget", url="about:blank", **where))["targetId"]
@@ -83,6 +85,8 @@ class Browser:
         await self.call("Emulation.setDeviceMetricsOverride", session, width=width, height=height, deviceScaleFactor=scale, mobile=narrow)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", session, features=[scheme])
+        await self.call("Network.enable", session)
+        await self.call("Network.setExtraHTTPHeaders", session, headers={"Accept-Language": language})
         return page
 
     async def listen(self) -> None:

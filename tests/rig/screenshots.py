@@ -1,4 +1,7 @@
-"""Pictures of every page for the documentation: ``python -m rig.screenshots docs/images`` with ``PYTHONPATH=tests``."""
+"""Pictures of every page for the documentation: ``python -m rig.screenshots docs/images`` with ``PYTHONPATH=tests``.
+
+With a language behind it, they are in that one; ``ar-XB`` is a pseudo language from right to left, which marks what is translated.
+"""
 
 import asyncio
 import sys
@@ -11,10 +14,12 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 import pyotp
+from rig import messages
 from rig.browser import Browser, Page, chromium
 from rig.passkeys import attach
 
 from greatseal.api.directory import AccountState
+from greatseal.testing.catalogues import PSEUDO, install_catalogue, pseudo
 from greatseal.testing.distributions import install
 from greatseal.testing.people import PEOPLE, people_of
 from greatseal.testing.service import Service, document, serve
@@ -49,6 +54,9 @@ PAYMENT = {
 SIZES = {"wide": (960, 600), "narrow": (360, 700)}
 
 
+LANGUAGE = "en"
+
+
 async def main(folder: Path) -> None:
     """Write a PNG for every page, in both colour schemes and sizes."""
     async with chromium() as browser:
@@ -74,7 +82,7 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
     }
     sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "webui": LOOK}
     async with serve(
-        document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow", "ciba"], **sections)
+        _document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow", "ciba"], **sections)
     ) as service:
         plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
         registered = await plugin.assembly(service.host("idp")).clients.register_body(
@@ -122,7 +130,7 @@ async def of_passkeys(browser: Browser, state: Path, folder: Path) -> None:
     users = state / "users.toml"
     sections: dict[str, Any] = {"users": {"file": str(users)}, "server": {"auth_rate_limit": 0}, "webui": LOOK}
     add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org")
-    async with serve(document(state, ["idp", "users-file", "passkey"], **sections)) as service:
+    async with serve(_document(state, ["idp", "users-file", "passkey"], **sections)) as service:
         async for page, kind in _kinds(browser):
             await _passkeys(page, service.url, folder, kind)
 
@@ -178,7 +186,7 @@ async def _passkeys(page: Page, url: str, folder: Path, kind: str) -> None:
 async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:
     """The pages that a directory with one-time codes and passwords that expire adds to the sign-in."""
     sys.path.insert(0, str(state))
-    async with serve(document(state, ["idp", install(state, "greatseal-people", PEOPLE)], webui=LOOK)) as service:
+    async with serve(_document(state, ["idp", install(state, "greatseal-people", PEOPLE)], webui=LOOK)) as service:
         people = people_of(service)
         people.change("alice", authentication_types=("otp",))
         people.change("bob", state=AccountState(password_expired=True))
@@ -191,7 +199,7 @@ async def of_details(browser: Browser, state: Path, folder: Path) -> None:
     users = state / "users.toml"
     add(users, "ada", PASSWORD, display_name="Ada Example")
     sections: dict[str, Any] = {"users": {"file": str(users)}, "oauth": {"authorization_details": [TRANSFER]}, "webui": LOOK}
-    async with serve(document(state, ["idp", "users-file", "rar"], **sections)) as service:
+    async with serve(_document(state, ["idp", "users-file", "rar"], **sections)) as service:
         host: Any = service.host("idp")
         body = {
             "client_name": "Example Shop",
@@ -224,7 +232,7 @@ async def of_codes(browser: Browser, state: Path, folder: Path) -> None:
     """The pages of one-time codes, from the first app to the recovery codes."""
     users = state / "users.toml"
     add(users, "ada", PASSWORD, display_name="Ada Example")
-    async with serve(document(state, ["idp", "users-file", "otp"], users={"file": str(users)}, webui=LOOK)) as service:
+    async with serve(_document(state, ["idp", "users-file", "otp"], users={"file": str(users)}, webui=LOOK)) as service:
         async for page, kind in _kinds(browser):
             await _codes(page, service, folder, kind)
 
@@ -260,10 +268,22 @@ async def _codes(page: Page, service: Service, folder: Path, kind: str) -> None:
         raise AssertionError(page.complaints)
 
 
+def _document(state: Path, features: list[str], **sections: Any) -> dict[str, Any]:
+    """With the pseudo language where pictures are in it."""
+    if LANGUAGE == PSEUDO:
+        packages = [package.name for package in messages.packages()]
+        sys.path.insert(0, str(state))
+        features = [
+            *features,
+            install_catalogue(state, f"greatseal-pseudo-{state.name.lower().replace('_', '-')}", {PSEUDO: pseudo(packages)}),
+        ]
+    return document(state, features, **sections)
+
+
 async def _kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:
     for dark in (False, True):
         for size, (width, height) in SIZES.items():
-            yield await browser.page(width=width, height=height, dark=dark), f"{size}-{'dark' if dark else 'light'}"
+            yield await browser.page(width=width, height=height, dark=dark, language=LANGUAGE), f"{size}-{'dark' if dark else 'light'}"
 
 
 async def _steps(page: Page, url: str, passwords: Mapping[str, str], folder: Path, kind: str) -> None:
@@ -378,5 +398,6 @@ async def _device(page: Page, url: str, client_id: str, folder: Path, kind: str)
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
+    LANGUAGE = sys.argv[2] if len(sys.argv) > 2 else LANGUAGE
     target.mkdir(parents=True, exist_ok=True)
     asyncio.run(main(target))

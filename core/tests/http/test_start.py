@@ -5,16 +5,22 @@ from types import SimpleNamespace
 
 import aiohttp
 
-from greatseal.api.pages import STYLE, StartLine, StartPart
+from greatseal.api.look import style_of
+from greatseal.api.pages import StartLine, StartPart
 from greatseal.http.start import StartPage
 from greatseal.kernel.languages import LanguagesImpl
 
+STYLE = style_of(None)
 CALL = SimpleNamespace(headers={})
 EVIL = "<script>alert('1')</script>&\"\ud800"
 
 
 async def shown(*parts, **look):
-    page = StartPage(parts, base_url="https://id.example.org/under", languages=LanguagesImpl([]), **{"name": None, "theme": None, **look})
+    page = StartPage(
+        parts,
+        base_url="https://id.example.org/under",
+        **{"name": None, "theme": None, "languages": LanguagesImpl([]), "style": STYLE, **look},
+    )
     front, style = page.routes()
     return await front.handler(CALL), await style.handler(None)
 
@@ -53,7 +59,7 @@ async def test_the_page_runs_nothing_and_loads_its_style_alone():
     assert "script" not in policy
     assert 'data-theme="dark"' in page.body.decode()
     (path,) = re.findall(r'rel="stylesheet" href="/under(/assets/greatseal-[0-9a-f]{16}\.css)"', page.body.decode())
-    assert (style.body, style.content_type) == (STYLE, "text/css; charset=utf-8")
+    assert (style.body, style.content_type) == (STYLE.sheet, "text/css; charset=utf-8")
     assert "immutable" in dict(style.headers)["Cache-Control"]
     assert path
 

@@ -53,6 +53,14 @@ def test_what_no_catalogue_has_is_english(languages: LanguagesImpl) -> None:
     assert german.known("") == ""
 
 
+def test_english_can_be_said_in_other_words(site: Path) -> None:
+    install_catalogue(site, "greatseal-words", {"en": catalogue({"Only here": "Here alone"})})
+    english = LanguagesImpl([Catalogue("greatseal_words")]).best(["fi"])
+
+    assert (english.tag, english.plain) == ("en", False)
+    assert [english.text(Message(text)) for text in ("Only here", "Nowhere")] == ["Here alone", "Nowhere"]
+
+
 @pytest.mark.parametrize(
     ("count", "english", "german"), [(1, "One apple", "Ein Apfel"), (0, "0 apples", "0 Äpfel"), (7, "7 apples", "7 Äpfel")]
 )

@@ -43,6 +43,10 @@ class Language(Protocol):
     def rtl(self) -> bool:
         """Whether it is written from right to left."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is the English of the source, and nothing else."""
+
     def text(self, text: Text) -> str:
         """A Message in this language; a ``str`` as it is. English where no catalogue has it."""
 

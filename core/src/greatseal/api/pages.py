@@ -2,8 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
-from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import msgspec
@@ -16,11 +14,6 @@ from greatseal.api.problems import Problem
 
 if TYPE_CHECKING:
     from greatseal.api.authorization import Wanted
-
-STYLE = resources.files("greatseal").joinpath("static/greatseal.css").read_bytes()
-"""The style sheet of every page."""
-STYLE_PATH = f"/assets/greatseal-{sha256(STYLE).hexdigest()[:16]}.css"
-"""Where the kernel serves it, under the base URL; the name changes with what is in it."""
 
 
 class StartLine(msgspec.Struct, frozen=True, kw_only=True):

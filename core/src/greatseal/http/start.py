@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 from greatseal.api.http import Call, Reply, Route
 from greatseal.api.languages import Language, Languages
+from greatseal.api.look import Style
 from greatseal.api.messages import Message
-from greatseal.api.pages import STYLE, STYLE_PATH, StartLine, StartPart
+from greatseal.api.pages import StartLine, StartPart
 
 _PAGE = Template(
     '<!DOCTYPE html>\n<html lang="$lang"$theme>\n<head>\n<meta charset="utf-8">\n'
@@ -26,9 +27,12 @@ NOTHING = Message("This service runs Greatseal. It has nothing to show here.")
 class StartPage:
     """The page, and the style sheet of all pages. ``name`` is what the service calls itself."""
 
-    def __init__(self, parts: Sequence[StartPart], *, base_url: str, name: str | None, theme: str | None, languages: Languages) -> None:
+    def __init__(
+        self, parts: Sequence[StartPart], *, base_url: str, name: str | None, theme: str | None, languages: Languages, style: Style
+    ) -> None:
         self._parts = tuple(parts)
         self._languages = languages
+        self._style = style
         self._prefix = urlsplit(base_url).path
         self._name = name or urlsplit(base_url).hostname or base_url
         self._theme = f' data-theme="{theme}"' if theme else ""
@@ -37,7 +41,7 @@ class StartPage:
         """Both routes."""
         return [
             Route("GET", "/", self._page, style="page", summary="What runs here, for people."),
-            Route("GET", STYLE_PATH, self._style, style="page", summary="The style sheet of the pages; its name changes with it."),
+            Route("GET", self._style.path, self._sheet, style="page", summary="The style sheet of the pages; its name changes with it."),
         ]
 
     async def _page(self, call: Call) -> Reply:
@@ -48,7 +52,7 @@ class StartPage:
             lang=language.tag + ('" dir="rtl' if language.rtl else ""),
             theme=self._theme,
             name=escape(self._name),
-            style=self._prefix + STYLE_PATH,
+            style=self._prefix + self._style.path,
             lead=escape(lead),
             parts="".join(
                 f"<section>\n<h2>{escape(title)}</h2>\n{''.join(self._lines(lines, language))}</section>\n" for title, lines in written
@@ -57,9 +61,9 @@ class StartPage:
         headers = (("Content-Security-Policy", _POLICY), ("Vary", "Accept-Language"))
         return Reply(body=text.encode("utf-8", "replace"), content_type="text/html; charset=utf-8", headers=headers)
 
-    async def _style(self, _call: Call) -> Reply:
+    async def _sheet(self, _call: Call) -> Reply:
         headers = (("Cache-Control", "public, max-age=31536000, immutable"), ("Cross-Origin-Resource-Policy", "same-origin"))
-        return Reply(body=STYLE, content_type="text/css; charset=utf-8", headers=headers)
+        return Reply(body=self._style.sheet, content_type="text/css; charset=utf-8", headers=headers)
 
     def _lines(self, lines: Iterable[StartLine], language: Language) -> Iterable[str]:
         for line in lines:

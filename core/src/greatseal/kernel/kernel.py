@@ -14,6 +14,7 @@ from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Pe
 from greatseal.api.http import AuthScheme, Discovery, Permission, Route
 from greatseal.api.keys import Keys
 from greatseal.api.languages import Catalogue
+from greatseal.api.look import style_of
 from greatseal.api.nodes import Peers
 from greatseal.api.pages import Pages
 from greatseal.api.problems import Problem, StartProblem
@@ -297,7 +298,14 @@ class Kernel:
         webui = self._core(settings.Look)
         enabled = list(self.plugins)
         parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
-        start = StartPage(parts, base_url=self.base_url, name=webui.display_name, theme=webui.default_theme, languages=self.languages)
+        start = StartPage(
+            parts,
+            base_url=self.base_url,
+            name=webui.display_name,
+            theme=webui.default_theme,
+            languages=self.languages,
+            style=style_of(webui.accent_color),
+        )
         owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
         if admin := self.admin():
             exposition = Exposition(self.metrics, private=is_private(admin.listen), token=admin.metrics_token)

@@ -26,7 +26,7 @@ RIGHT_TO_LEFT_SCRIPTS = frozenset({"adlm", "arab", "hebr", "nkoo", "rohg", "syrc
 class English:
     """The language of the source: nothing is looked up."""
 
-    tag, rtl = ENGLISH, False
+    tag, rtl, plain = ENGLISH, False, True
 
     def text(self, text: Text) -> str:
         return str(text)
@@ -40,6 +40,8 @@ class English:
 
 class Translated:
     """A language of catalogues."""
+
+    plain = False
 
     def __init__(self, tag: str, messages: "GNUTranslations") -> None:
         self.tag = tag

@@ -85,5 +85,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
     """What the service calls itself; the host of the issuer when left out."""
+    accent_color: Annotated[str, msgspec.Meta(pattern=r"^#[0-9a-fA-F]{6}$")] | None = None
+    """The colour of links and buttons, such as #7a1fa2; blue when left out. Where it would be hard to read it is made darker or lighter."""
     languages: tuple[str, ...] = ()
     """The languages of pages and mails, such as de and en: the first for whoever wishes no other. All that there are when left out."""

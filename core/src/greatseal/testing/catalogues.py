@@ -2,8 +2,7 @@
 
 import re
 import struct
-from collections.abc import Iterable, Mapping
-from gettext import GNUTranslations
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -63,17 +62,20 @@ def pseudo(packages: Iterable[str]) -> bytes:
     found: dict[str, str] = {}
     for package in packages:
         file = resources.files(package).joinpath("locale/de.mo")
-        if not file.is_file():
-            continue
-        with file.open("rb") as stream:
-            known: Mapping[str | tuple[str, int], str] = vars(GNUTranslations(stream))["_catalog"]
-        for key in known:
-            text = key if isinstance(key, str) else key[0]
-            if text:
-                found[text] = f"{BEGIN}{text}{END}"
+        for text in _messages(file.read_bytes()) if file.is_file() else ():
+            found[text] = "\0".join(f"{BEGIN}{one}{END}" for one in text.split("\0"))
     return catalogue(found)
 
 
 def outside(text: str) -> list[str]:
     """What of a text is not between the marks, for a page in :data:`PSEUDO`."""
     return [part for part in re.split(rf"{BEGIN}.*?{END}", text, flags=re.DOTALL) if re.search(r"[^\W\d_]{2}", part)]
+
+
+def _messages(content: bytes) -> Iterator[str]:
+    """The messages of a file ``<tag>.mo``, without its header."""
+    count, at = struct.unpack_from("<II", content, 8)
+    for number in range(count):
+        length, start = struct.unpack_from("<II", content, at + 8 * number)
+        if length:
+            yield content[start : start + length].decode()

@@ -102,6 +102,20 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """Methods (`amr`) that reach it, each entry one way: `"mfa"`, or several with + between them, such as `"pwd+otp"`."""
 
 
+LONGEST_TEXT, MOST_LINKS = 500, 10
+_LINK = re.compile(r"(?:https?://[^\s/]+|mailto:[^\s/]+@|/(?!/))[^\s]*")
+Words = str | dict[str, str]
+"""A text of an organisation: one for every language, or one for each by its tag."""
+
+
+class FootLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link at the foot of every page."""
+
+    words: Words
+    url: str
+    """An http, https or mailto URL, or a path of this service that begins with /."""
+
+
 class WebUi(msgspec.Struct, frozen=True, kw_only=True):
     """[webui]: how pages look, and what they say."""
 
@@ -111,15 +125,45 @@ class WebUi(msgspec.Struct, frozen=True, kw_only=True):
     """The theme of the pages; the browser's choice when left out."""
     display_name: str | None = None
     """What the service calls itself; the host of the issuer when left out."""
+    accent_color: Annotated[str, msgspec.Meta(pattern=r"^#[0-9a-fA-F]{6}$")] | None = None
+    """The colour of links and buttons, such as #7a1fa2; blue when left out. Where it would be hard to read it is made darker or lighter."""
+    logo_url_dark: str | None = None
+    """The logo in the dark theme; logo_url when left out."""
+    sign_in_text: Words | None = None
+    """What the sign-in page says below its form."""
+    help_text: Words | None = None
+    """Where people find help: at the foot of every page."""
+    links: tuple[FootLink, ...] = ()
+    """At the foot of every page, such as an imprint; at most ten."""
     languages: tuple[str, ...] = ()
     """The languages of pages and mails, such as de and en: the first for whoever wishes no other. All that there are when left out."""
 
     def __post_init__(self) -> None:
-        if self.logo_url is not None and not _is_image_url(self.logo_url):
-            raise ValueError(
-                f"logo_url: {self.logo_url!r}: expected https://host/path or /path, without spaces, quotes, semicolons and commas; "
-                "write other characters with %"
-            )
+        for key, url in (("logo_url", self.logo_url), ("logo_url_dark", self.logo_url_dark)):
+            if url is not None and not _is_image_url(url):
+                raise ValueError(
+                    f"{key}: {url!r}: expected https://host/path or /path, without spaces, quotes, semicolons and commas; "
+                    "write other characters with %"
+                )
+        for key, words in (
+            ("sign_in_text", self.sign_in_text),
+            ("help_text", self.help_text),
+            *(("links", one.words) for one in self.links),
+        ):
+            if not _are_shown(words):
+                raise ValueError(f"{key}: expected a text of 1 to {LONGEST_TEXT} characters in one line, or a table of them by language")
+        if len(self.links) > MOST_LINKS:
+            raise ValueError(f"links: expected {MOST_LINKS} at most")
+        for link in self.links:
+            if not _LINK.fullmatch(link.url):
+                raise ValueError(f"links: {link.url!r}: expected an http, https or mailto URL, or a path that begins with /")
+
+
+def _are_shown(words: Words | None) -> bool:
+    if words is None:
+        return True
+    texts = [words] if isinstance(words, str) else [*words.values(), *words]
+    return bool(texts) and all(0 < len(text) <= LONGEST_TEXT and text.isprintable() for text in texts)
 
 
 def _is_image_url(url: str) -> bool:

@@ -27,6 +27,7 @@ WORDS: Mapping[str, Text] = MappingProxyType(
         "known": Message("This device has a passkey of yours already."),
         "unsuited": Message("This browser cannot make a passkey here."),
         "failed": Message("That did not work. Try again."),
+        "reauthentication_required": Message("You signed in too long ago for this. Sign in again."),
     }
 )
 """What the script may have to say."""

@@ -21,6 +21,9 @@ SIGN_IN = LoginScript(
         "cancelled": Message("No passkey was used. Try again, or sign in another way."),
         "unsuited": Message("This browser cannot use a passkey here. Sign in another way."),
         "failed": Message("That did not work. Try again, or sign in another way."),
+        "invalid_credentials": Message("This passkey is not known here, or it does not prove who you are."),
+        "access_denied": Message("This account may not sign in here at the moment. Ask your administrator."),
+        "rate_limited": Message("There were too many attempts. Wait a little, then try again."),
     },
 )
 

@@ -3,19 +3,21 @@
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import quote, urlsplit
 
 from greatseal.api.authorization import Wanted
 from greatseal.api.http import Call, Parameters, Reply
 from greatseal.api.identity import Headers
-from greatseal.api.pages import STYLE_PATH, title_of
+from greatseal.api.languages import Language
+from greatseal.api.look import style_of
+from greatseal.api.pages import title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
 from greatseal_idp.pages.forms import Forms, origin_of
 from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN, STEP_UP
 from greatseal_idp.pages.templates import Templates
-from greatseal_idp.settings import WebUi
+from greatseal_idp.settings import WebUi, Words
 
 PROTECTED: Headers = (
     ("Cache-Control", "no-store"),
@@ -50,16 +52,18 @@ class Pages:
         self.prefix = urlsplit(host.issuer).path
         """What stands before every path of ours where the issuer has a path."""
         self.display_name = look.display_name or urlsplit(host.issuer).hostname or host.issuer
-        self._images = _images(look.logo_url)
+        self._images = tuple(dict.fromkeys((*_images(look.logo_url), *_images(look.logo_url_dark))))
         self._languages = host.languages
         self._templates = Templates(
+            partial(_words, look),
             display_name=self.display_name,
             logo_url=look.logo_url,
+            logo_url_dark=look.logo_url_dark if look.logo_url is not None else None,
             theme=look.default_theme,
             prefix=self.prefix,
             account=ACCOUNT,
             sign_in=SIGN_IN,
-            style_url=self.prefix + STYLE_PATH,
+            style_url=self.prefix + style_of(look.accent_color).path,
         )
 
     def page(
@@ -164,3 +168,19 @@ def _images(logo_url: str | None) -> tuple[str, ...]:
     if logo_url is None or logo_url.startswith("data:"):
         return () if logo_url is None else ("data:",)
     return (origin_of(logo_url),) if urlsplit(logo_url).netloc else ("'self'",)
+
+
+def _words(look: WebUi, language: Language) -> Mapping[str, object]:
+    """What the organisation says itself, in that language."""
+    return {
+        "sign_in_text": _said(look.sign_in_text, language.tag),
+        "help_text": _said(look.help_text, language.tag),
+        "links": [(_said(one.words, language.tag), one.url) for one in look.links],
+    }
+
+
+def _said(words: Words | None, tag: str) -> str | None:
+    """The text of a language, else of a near one, else the first."""
+    if words is None or isinstance(words, str):
+        return words
+    return words.get(tag) or words.get(tag.partition("-")[0]) or next(iter(words.values()))

@@ -18,9 +18,13 @@ _PLACE = re.compile(r"%\((\w+)\)s|%%")
 
 
 class Templates:
-    """One environment for each language, made when somebody first wants it. ``globals`` are there in every template."""
+    """One environment for each language, made when somebody first wants it.
 
-    def __init__(self, **globals: object) -> None:
+    ``globals`` are there in every template, and so is what ``words`` has for its language.
+    """
+
+    def __init__(self, words: Callable[[Language], Mapping[str, object]], **globals: object) -> None:
+        self._words = words
         self._loader = _Packages()
         self._globals = globals
         self._environments: dict[str, Environment] = {}
@@ -33,7 +37,6 @@ class Templates:
         return environment.get_template(template).render(values).encode("utf-8", "replace")
 
     def _environment(self, language: Language) -> Environment:
-        english = language.tag == "en"
         environment = Environment(
             loader=self._loader,
             autoescape=True,
@@ -42,7 +45,7 @@ class Templates:
             lstrip_blocks=True,
             extensions=[_Translated],
             # As text, a Message is English already.
-            finalize=None if english else lambda value: language.text(value) if type(value) is Message else value,
+            finalize=None if language.plain else lambda value: language.text(value) if type(value) is Message else value,
         )
         environment.policies["ext.i18n.trimmed"] = True
         environment.extend(language=language)
@@ -50,11 +53,11 @@ class Templates:
         install.install_gettext_callables(language.pattern, language.pattern, newstyle=True)
         environment.filters.update(
             day_and_time=day_and_time,
-            sentence=lambda text: _in_english(text) if isinstance(text, str) and not english else sentence(language.text(text)),
+            sentence=lambda text: _in_english(text) if isinstance(text, str) and language.tag != "en" else sentence(language.text(text)),
             known=language.known,
             text=language.text,
         )
-        environment.globals.update(self._globals, lang=language.tag, rtl=language.rtl)
+        environment.globals.update(self._globals, lang=language.tag, rtl=language.rtl, **self._words(language))
         return environment
 
 

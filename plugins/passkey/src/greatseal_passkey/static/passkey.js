@@ -25,12 +25,16 @@
     if (said.change_password_url) location.assign(said.change_password_url);
     const problem = new Error(said.error_description || "");
     problem.name = "Refused";
+    problem.code = said.error;
     throw problem;
   };
 
   const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
+  // What the service answers is English; the page has the same in its language, in words that tell less.
+  const english = document.documentElement.lang.startsWith("en");
+  const refused = (place, error) => (english && error.message ? sentence(error.message) : place[error.code]);
   const say = (place, output, error) => {
-    const known = { Refused: error.message && sentence(error.message), NotAllowedError: place.cancelled, AbortError: place.cancelled,
+    const known = { Refused: refused(place, error), NotAllowedError: place.cancelled, AbortError: place.cancelled,
       InvalidStateError: place.known, SecurityError: place.unsuited, NotSupportedError: place.unsuited };
     output.textContent = known[error.name] || place.failed;
     output.hidden = false;
