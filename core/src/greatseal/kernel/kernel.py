@@ -295,18 +295,7 @@ class Kernel:
         self.welcomes: list[Welcome] = [one for _, one in self._collect("welcome")]
         self.health = Health([Check(name="database", run=self.store.healthy), *(one for _, one in self._collect("checks"))])
         owned = [(feature, route) for feature, route in self._collect("routes")]
-        webui = self._core(settings.Look)
-        enabled = list(self.plugins)
-        parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
-        start = StartPage(
-            parts,
-            base_url=self.base_url,
-            name=webui.display_name,
-            theme=webui.default_theme,
-            languages=self.languages,
-            style=style_of(webui.accent_color),
-        )
-        owned += [("core", route) for route in (*self.health.routes(), *start.routes())]
+        owned += [("core", route) for route in (*self.health.routes(), *self._start_page().routes())]
         if admin := self.admin():
             exposition = Exposition(self.metrics, private=is_private(admin.listen), token=admin.metrics_token)
             owned += [("core", route) for route in exposition.routes()]
@@ -327,6 +316,19 @@ class Kernel:
             self._report.add_of_settings([problem for _, problem in self._collect("verify")])
             self._report.add_of_settings(self.languages.problems())
         self.notes: list[str] = [note for _, note in self._collect("notes")] if self._serving else []
+
+    def _start_page(self) -> StartPage:
+        webui = self._core(settings.Look)
+        enabled = list(self.plugins)
+        parts = [part for _, part in sorted(self._collect("start_page"), key=lambda one: enabled.index(one[0]))]
+        return StartPage(
+            parts,
+            base_url=self.base_url,
+            name=webui.display_name,
+            theme=webui.default_theme,
+            languages=self.languages,
+            style=style_of(webui.accent_color),
+        )
 
     def _operations(self) -> dict[str, Callable[..., Any]]:
         """What other nodes may ask the database of this one for, by name."""
