@@ -24,6 +24,7 @@ from bench.sessions import session_rows
 from bench.sign_in import sign_in_rows
 from bench.status import lists_rows, ocsp_rows
 from bench.tokens import token_rows
+from bench.tree import tree_rows
 from bench.wrk import installed
 from rig.pebble import Pebble
 
@@ -83,6 +84,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
     yield from registry_rows()
     yield from store_rows()
     yield from hostile_rows()
+    yield from tree_rows()
 
 
 def growth_rows(folder: Path) -> Iterator[Row]:

@@ -13,7 +13,7 @@ __all__ = ["BY_OID", "HASHES", "SHA256", "Hash"]
 class Hash:
     """A hash function by its name in the configuration. A log keeps the one that it was made with."""
 
-    __slots__ = ("algorithm", "digest", "empty", "leaf", "name", "node", "oid", "size")
+    __slots__ = ("above", "algorithm", "digest", "empty", "leaf", "name", "node", "oid", "size")
 
     def __init__(self, name: str, new: Callable[[bytes], Any], oid: str) -> None:
         def leaf(entry: bytes) -> bytes:
@@ -21,6 +21,10 @@ class Hash:
 
         def node(left: bytes, right: bytes) -> bytes:
             return new(b"\x01" + left + right).digest()  # type: ignore[no-any-return]
+
+        def above(hashes: bytes) -> bytes:
+            pair = 2 * self.size
+            return b"".join([new(b"\x01" + hashes[at : at + pair]).digest() for at in range(0, len(hashes) - pair + 1, pair)])
 
         def digest(content: bytes) -> bytes:
             return new(content).digest()  # type: ignore[no-any-return]
@@ -33,6 +37,8 @@ class Hash:
         """The hash of a leaf: a byte 0x00 stands before the entry."""
         self.node: Final = node
         """The hash of what has two children: a byte 0x01 stands before their hashes."""
+        self.above: Final = above
+        """The hashes of all pairs of hashes that stand one after the other. An odd one at the end has none."""
         self.digest: Final = digest
         """The hash of other things, such as a public key."""
         self.empty: Final = digest(b"")

@@ -153,25 +153,17 @@ def append(hash: Hash, edge: Edge, entries: Iterable[bytes]) -> tuple[Edge, dict
 class Tile:
     """A tile with the hashes above its own, computed when first wanted and only those that are complete."""
 
-    __slots__ = ("_levels", "_node", "_size", "width")
+    __slots__ = ("_above", "_levels", "_size", "width")
 
     def __init__(self, hash: Hash, content: bytes) -> None:
-        self._node, self._size = hash.node, hash.size
+        self._above, self._size = hash.above, hash.size
         self._levels = [content]
         self.width = len(content) // hash.size
 
     def hash_at(self, height: int, index: int) -> bytes:
         """The ``index``-th hash that is ``height`` levels above those of the tile."""
         while len(self._levels) <= height:
-            below, size = self._levels[-1], self._size
-            self._levels.append(
-                b"".join(
-                    [
-                        self._node(below[at : at + size], below[at + size : at + 2 * size])
-                        for at in range(0, len(below) - 2 * size + 1, 2 * size)
-                    ]
-                )
-            )
+            self._levels.append(self._above(self._levels[-1]))
         return self._levels[height][index * self._size : (index + 1) * self._size]
 
 
@@ -287,13 +279,11 @@ def _nodes(start: int, end: int) -> list[tuple[int, int]]:
 
 def _peaks(hash: Hash, hashes: bytes) -> list[bytes]:
     """The roots of the complete trees that hashes of a tile make up, from left to right: one of a full tile."""
-    node, size = hash.node, hash.size
-    level = [hashes[at : at + size] for at in range(0, len(hashes), size)]
-    peaks = []
+    peaks, level = [], hashes
     while level:
-        if len(level) & 1:
-            peaks.append(level.pop())
-        level = list(map(node, level[::2], level[1::2]))
+        if len(level) // hash.size & 1:
+            peaks.append(level[-hash.size :])
+        level = hash.above(level)
     peaks.reverse()
     return peaks
 
