@@ -54,6 +54,19 @@ def test_an_id_of_more_than_255_octets_is_refused():
         TrustAnchorId(".".join(["99999999999999"] * 40))
 
 
+@pytest.mark.parametrize("octets", [b"", b"\x81", b"\x80\x01", b"\x01\x80", b"\x01" * 256], ids=["none", "cut", "zero", "open", "long"])
+def test_octets_that_are_no_id_are_refused(octets: bytes):
+    with pytest.raises(ValueError, match=r"of a trust anchor ID|a trust anchor ID is cut short, empty or too long"):
+        TrustAnchorId.from_binary(octets)
+
+
+def test_ids_are_equal_by_their_octets():
+    assert TrustAnchorId("32473.1") == CA
+    assert len({CA, TrustAnchorId("32473.1"), TrustAnchorId("32473.2")}) == 2
+    assert TrustAnchorId("32473.2") != CA
+    assert CA.ascii != CA
+
+
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=8))
 def test_every_form_is_read_as_it_was_written(arcs: list[int]):
     one = TrustAnchorId(".".join(map(str, arcs)))

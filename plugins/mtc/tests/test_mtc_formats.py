@@ -67,6 +67,8 @@ GOOD = proof().encoded
         (b"", "some lines"),
         (GOOD.replace(b"@v1", b"@v2"), "begins with"),
         (GOOD.replace(b"index 7\n", b""), "index of its entry"),
+        (b"c2sp.org/tlog-proof@v1\n\n" + SIGNED.encoded, "index of its entry"),
+        (GOOD.replace(b"index 7", b"extra " + b"AAAA" * 70_000 + b"\nindex 7"), "some lines"),
         (GOOD.replace(b"index 7", b"index 07"), "decimal"),
         (GOOD.replace(b"index 7", b"index  7"), "decimal"),
         (GOOD.replace(b"index 7", b"extra !\nindex 7"), "base64"),
@@ -146,7 +148,7 @@ def test_another_body_of_sign_subtree_is_refused(body: bytes, reason: str):
 
 def test_the_size_that_a_witness_knows_is_a_line():
     assert (size_body(5), parse_size(b"5\n")) == (b"5\n", 5)
-    for wrong in (b"", b"5", b"05\n", b"5\n\n", b"\xff\n", b"-1\n"):
+    for wrong in (b"", b"5", b"55", b"05\n", b"5\n\n", b"\xff\n", b"-1\n"):
         with pytest.raises(BadNote):
             parse_size(wrong)
 
@@ -233,6 +235,7 @@ def test_every_entry_of_active_landmarks_is_in_a_subtree_of_the_first_that_had_i
         ("0 1\n1\n0\n", "no more"),
         ("0 0\n", "each on its line"),
         ("0 0\n0", "each on its line"),
+        ("0 0\n0\n0", "each on its line"),
         ("0 0\n0\n0\n", "each on its line"),
         ("1 1\n1\n1\n", "strictly decreasing"),
         ("1 1\n1\n2\n", "strictly decreasing"),
@@ -284,6 +287,7 @@ def test_properties_that_are_not_known_are_passed_over():
     ("data", "reason"),
     [
         ("", "cut short"),
+        ("0019000100150012010100000000000000010000000000000002ff", "one or more"),
         ("000000", "follow"),
         ("000400020001", "cut short"),
         ("00050002000100", "is empty"),

@@ -291,6 +291,7 @@ GOOD = note("log").encoded
     [
         (b"", "blank line"),
         (GOOD[:-1], "with its end"),
+        (note("log", "witness").encoded[:-1], "with its end"),
         (GOOD + b"\n", "lines of signature"),
         (GOOD.replace(b"\n\n", b"\n"), "blank line"),
         (GOOD.replace("\u2014".encode(), b"-"), "em dash"),
@@ -318,6 +319,7 @@ def test_what_is_no_note_is_refused(data: bytes, reason: str):
     [
         ("origin\n1\n", "each on a line"),
         ("origin\n1\nAAAA", "each on a line"),
+        ("origin\n1\nAAAA\nrest", "each on a line"),
         ("\n1\nAAAA\n", "each on a line"),
         ("origin\n1\nAAAA\n\n", "each on a line"),
         ("origin\n01\nAAAA\n", "decimal"),

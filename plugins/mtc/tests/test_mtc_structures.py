@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from greatseal import der
 from greatseal.api.moments import SECOND
@@ -127,6 +128,7 @@ def subtree(*fields: bytes) -> bytes:
         (SubtreeSignature, subtree(der.integer(0), der.integer(300)), "2 fields"),
         (SubtreeSignature, der.sequence(*SIGNATURE[:3], der.sequence(), SIGNATURE[4]), "AlgorithmIdentifier"),
         (SubtreeSignature, der.sequence(*SIGNATURE[:3], der.sequence(der.integer(1)), SIGNATURE[4]), "AlgorithmIdentifier"),
+        (SubtreeSignature, der.sequence(*SIGNATURE[:3], der.sequence(OID, b"\x30\x81\0"), SIGNATURE[4]), "shortest form"),
         (SubtreeSignature, der.sequence(*SIGNATURE[:4], der.element(3, b"\1\0")), "BIT STRING"),
         (SubtreeSignature, der.sequence(*SIGNATURE[:4], der.element(3, b"")), "BIT STRING"),
         (SubtreeSignature, der.sequence(*SIGNATURE[:4], der.octet_string(b"\0x")), "BIT STRING"),
@@ -203,6 +205,11 @@ def test_keys_that_no_cosigner_has_are_refused():
             key_of_spki(spki_of(private.public_key()))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not the SubjectPublicKeyInfo"):
         key_of_spki(b"x")
+    key = PRIVATE["p256"].public_key()
+    algorithm, _ = der.children(spki_of(key))
+    compressed = der.sequence(algorithm, der.bit_string(key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)))
+    with pytest.raises(ValueError, match="its own form"):
+        key_of_spki(compressed)
 
 
 class TestSpki(ParserContract):

@@ -16,6 +16,7 @@ from greatseal_mtc.tiles import (
     Edge,
     MissingTile,
     Reader,
+    Tile,
     TileCache,
     TileName,
     append,
@@ -157,6 +158,14 @@ def test_an_entry_that_is_too_long_is_refused():
         append(SHA256, edge, [b"x" * (MAX_ENTRY + 1)])
 
 
+@pytest.mark.parametrize(
+    "encoded", [b"", bytes(7), bytes(8) + b"x", (1).to_bytes(8), (1).to_bytes(8) + bytes(33), ((1 << 48) + 1).to_bytes(8) + bytes(64)]
+)
+def test_the_edge_of_another_log_is_refused(encoded: bytes):
+    with pytest.raises(ValueError, match="edge of a log"):
+        Edge.decode(SHA256, encoded, b"")
+
+
 class TestEdge(ParserContract):
     valid = (log(70_000, batch=35_000)[0].encode(),)
     refusals = ValueError
@@ -219,6 +228,9 @@ async def test_tiles_are_kept_up_to_a_bound():
     assert len(asked) == 40
     assert (len(cache), cache.bytes <= cache.max_bytes) == (5, True)
 
+    held, content = (len(cache), cache.bytes), objects["tile/0/039"]
+    cache.put("default-1", 0, 39, Tile(SHA256, content), content)
+    assert (len(cache), cache.bytes) == held, "it is there once"
     await read.hashes([(256 * 39, 256 * 39 + 1)])
     assert len(asked) == 40, "it is at hand"
     await Reader("other-1", SHA256, 256 * 40, cache, fetch).hashes([(256 * 39, 256 * 39 + 1)])

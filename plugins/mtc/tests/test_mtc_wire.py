@@ -138,6 +138,34 @@ def test_an_entry_that_does_not_fit_is_refused():
         entry_of_tbs(PLANTS_05, CA, SHA256, tbs(KEYS["ed25519"], names=4000))
 
 
+FIELDS = der.children(tbs(KEYS["ed25519"]))
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (b"", "not a TBSCertificate"),
+        (b"\x30", "not a TBSCertificate"),
+        (b"\x31" + der.sequence(*FIELDS)[1:], "not a TBSCertificate"),
+        (der.sequence(*FIELDS) + b"\0", "not a TBSCertificate"),
+        (der.sequence(*FIELDS)[:-1], "cut short"),
+        (der.sequence(*FIELDS[:6]), "a field is missing"),
+        (der.sequence(*FIELDS[:1], *FIELDS[2:]), "stands for another one"),
+        (der.sequence(*FIELDS[:6], der.octet_string(b"key")), "stands for another one"),
+        (der.sequence(*FIELDS[:6], der.sequence()), "a field is missing"),
+        (der.sequence(*FIELDS[:6], b"\x30\x80\0\0"), "length is not definite"),
+        (der.sequence(*FIELDS[:6], b"\x30\x81\x05" + bytes(5)), "shortest form"),
+        (der.sequence(*FIELDS[:6], b"\x30\x82\0\x85" + bytes(0x85)), "shortest form"),
+        (der.sequence(*FIELDS[:6], b"\x30\x85\x01" + bytes(4)), "length is not definite"),
+        (der.sequence(*FIELDS[:6], b"\x30\x84\x80"), "length is not definite"),
+        (der.sequence(*FIELDS[:6], b"\x30\x05" + bytes(4)), "cut short"),
+    ],
+)
+def test_what_is_no_tbs_certificate_is_refused(made: bytes, reason: str):
+    with pytest.raises(ValueError, match=reason):
+        entry_of_tbs(PLANTS_05, CA, SHA256, made)
+
+
 class TestTbs(ParserContract):
     valid = (tbs(KEYS["p256"]),)
     refusals = ValueError

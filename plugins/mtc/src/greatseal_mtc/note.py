@@ -143,8 +143,8 @@ class Note(msgspec.Struct, frozen=True):
             raise BadNote("a note is in UTF-8") from None
         if any(ord(one) < 0x20 and one != "\n" for one in text):
             raise BadNote("a note has no control characters")
-        body, blank, signatures = text.rpartition("\n\n")
-        if not blank or not body:
+        body, _, signatures = text.rpartition("\n\n")
+        if not body:
             raise BadNote("a note is a text, a blank line and signatures")
         return cls(f"{body}\n", tuple(signature_lines(signatures)))
 

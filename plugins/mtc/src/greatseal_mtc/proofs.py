@@ -8,7 +8,7 @@ import msgspec
 
 from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.merkle import BadProof, evaluate
-from greatseal_mtc.note import MAX_NOTE, BadNote, Checkpoint, Note, NoteKey, open_note, parse_base64, parse_number
+from greatseal_mtc.note import BadNote, Checkpoint, Note, NoteKey, open_note, parse_base64, parse_number
 
 __all__ = ["LogProof"]
 
@@ -36,7 +36,7 @@ class LogProof(msgspec.Struct, frozen=True, kw_only=True):
     def parse(cls, data: bytes) -> "LogProof":
         """A file. Raises BadNote."""
         head, blank, note = data.partition(b"\n\n")
-        if not blank or len(head) > 2 * _MAX_EXTRA or len(note) > MAX_NOTE:
+        if not blank or len(head) > 2 * _MAX_EXTRA:
             raise BadNote("a proof is some lines, a blank one and a checkpoint")
         try:
             lines = head.decode("ascii").split("\n")

@@ -99,7 +99,7 @@ class Edge(msgspec.Struct, frozen=True):
     def decode(cls, hash: Hash, encoded: bytes, bundle: bytes) -> "Edge":
         """What :meth:`encode` wrote, with the partial bundle of this size. Raises ValueError."""
         size = int.from_bytes(encoded[:8])
-        if size > MAX_SIZE or len(encoded) < 8:
+        if size > MAX_SIZE:
             raise ValueError("not the edge of a log")
         widths = [size >> shift & 0xFF for shift in range(0, size.bit_length(), 8)]
         if len(encoded) != 8 + sum(widths) * hash.size:

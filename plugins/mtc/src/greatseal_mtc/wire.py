@@ -129,7 +129,7 @@ def parse_certificate(dialect: Dialect, hash: Hash, certificate: bytes) -> Certi
     signature = der.content(value)
     if algorithm != dialect.algorithm:
         raise ValueError(f"the certificate is not signed by an MTCProof of {dialect.name}")
-    if signature[:1] != b"\x00" or der.signed(tbs, algorithm, signature[1:]) != certificate:
+    if der.signed(tbs, algorithm, signature[1:]) != certificate:
         raise ValueError("the certificate is not DER, or its signature has unused bits")
     return Certificate(tbs, place, parse_proof(dialect, hash, signature[1:]))
 
@@ -224,7 +224,7 @@ def take(data: bytes, at: int, prefix: int) -> tuple[bytes, int]:
     """What stands after a length of ``prefix`` bytes, and where it ends. Raises ValueError where it is cut short."""
     start = at + prefix
     end = start + int.from_bytes(data[at:start])
-    if start > len(data) or end > len(data):
+    if end > len(data):
         raise ValueError("it is cut short")
     return data[start:end], end
 
