@@ -72,7 +72,7 @@ MAKERS: dict[str, tuple[Kind, Callable[[], PrivateKey]]] = {
 }
 
 
-def test_formats_accepts_every_kind_of_signature_and_refuses_changed_ones(plant: Plant, go_program: Find, tmp_path: Path) -> None:
+def test_ca_274_formats_accepts_every_kind_of_signature_and_refuses_changed_ones(plant: Plant, go_program: Find, tmp_path: Path) -> None:
     check, file = go_program("tlog-check"), tmp_path / "note"
     keys = []
     for name, (kind, make) in MAKERS.items():
@@ -96,7 +96,7 @@ def test_formats_accepts_every_kind_of_signature_and_refuses_changed_ones(plant:
         assert "invalid signature" in run(check, "note", file, vkey).stderr, vkey
 
 
-def test_tlog_makes_our_proofs_of_our_tiles(plant: Plant, folder: Path, go_program: Find) -> None:
+def test_ca_274_tlog_makes_our_proofs_of_our_tiles(plant: Plant, folder: Path, go_program: Find) -> None:
     check, vkey = go_program("tlog-check"), (folder / "vkey").read_text()
 
     said = run(check, "tiles", folder, folder / "checkpoint", vkey, *INDICES)

@@ -71,7 +71,7 @@ def test_a_subtree_that_is_known_decides():
         verify_certificate(trust(subtrees={(1, 256, 300): bytes(32)}), STANDALONE, NOW)
 
 
-def test_the_draft_s_own_certificates_are_judged_as_they_should():
+def test_ca_274_the_draft_s_own_certificates_are_judged_as_they_should():
     assert verify_certificate(demo(), DEMO_STANDALONE, NOW).signed_by == (CA,)
     found = parse_certificate(PLANTS_05, SHA256, DEMO_LANDMARK)
     assert (found.proof.start, found.proof.end) == (0, 32)
