@@ -9,7 +9,9 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
@@ -21,13 +23,13 @@ from greatseal.testing.service import free_port
 from greatseal_mtc.dialects import PLANTS_07
 from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.landmark_list import dated_list
-from greatseal_mtc.merkle import consistency, inclusion, root
+from greatseal_mtc.merkle import consistency, inclusion, root, verify_consistency
 from greatseal_mtc.note import Checkpoint, Kind, Note, NoteKey, open_note, signature_lines
 from greatseal_mtc.proofs import LogProof
 from greatseal_mtc.properties import Properties
 from greatseal_mtc.tiles import entries_path, path
 from greatseal_mtc.wire import parse_bundle
-from greatseal_mtc.witnessing import SIZE_TYPE, AddCheckpoint, parse_size
+from greatseal_mtc.witnessing import SIZE_TYPE, AddCheckpoint, parse_size, size_body
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -157,37 +159,111 @@ def test_fsck_of_tessera_finds_what_was_changed(folder: Path, go_program: Find, 
     assert "fsck failed" in fsck(go_program("fsck"), folder).stderr
 
 
-def tessera_log(program: Path, folder: Path, entries: list[bytes], *options: str) -> tuple["subprocess.CompletedProcess[str]", NoteKey]:
-    """A log that tessera writes into a folder, and its key."""
-    private = ed25519.Ed25519PrivateKey.generate()
-    key = NoteKey("tessera.example/log", Kind.ED25519, private.public_key())
-    folder.mkdir(parents=True, exist_ok=True)
-    secret = b64encode(b"\x01" + private.private_bytes_raw()).decode()
-    (folder / "key").write_text(f"PRIVATE+KEY+{key.name}+{key.id.hex()}+{secret}")
-    for number, entry in enumerate(entries):
-        (folder / "entries").mkdir(exist_ok=True)
-        (folder / f"entries/{number:04}").write_bytes(entry)
-    said = run(
-        program, f"--storage_dir={folder / 'log'}", f"--entries={folder}/entries/*", f"--private_key={folder / 'key'}",
-        "--logtostderr", *options,
-    )  # fmt: skip
-    return said, key
+class TesseraLog:
+    """A log that tessera writes into a folder."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.folder, self._program, self._batches = folder / "log", program, 0
+        private = ed25519.Ed25519PrivateKey.generate()
+        self.key = NoteKey("tessera.example/log", Kind.ED25519, private.public_key())
+        self._secret = folder / "key"
+        secret = b64encode(b"\x01" + private.private_bytes_raw()).decode()
+        self._secret.write_text(f"PRIVATE+KEY+{self.key.name}+{self.key.id.hex()}+{secret}")
+
+    def add(self, entries: list[bytes], *options: str) -> None:
+        """Append entries, in no order, and publish a checkpoint."""
+        self._batches += 1
+        batch = self.folder.parent / f"batch{self._batches}"
+        batch.mkdir()
+        for number, entry in enumerate(entries):
+            (batch / f"{number:04}").write_bytes(entry)
+        given = (f"--storage_dir={self.folder}", f"--entries={batch}/*", f"--private_key={self._secret}", "--logtostderr")
+        said = run(self._program, *given, *options)
+        assert said.returncode == 0, said.stderr
+
+    def note(self) -> Note:
+        """The checkpoint."""
+        return Note.parse((self.folder / "checkpoint").read_bytes())
 
 
 def test_a_log_that_tessera_writes_is_read(go_program: Find, tmp_path: Path) -> None:
     entries = [b"entry %d" % number for number in range(300)]
-    said, key = tessera_log(go_program("posix-oneshot"), tmp_path, entries)
-    assert said.returncode == 0, said.stderr
+    log = TesseraLog(go_program("posix-oneshot"), tmp_path)
+    log.add(entries)
 
-    checkpoint, _ = open_note(Note.parse((tmp_path / "log/checkpoint").read_bytes()), [key])
+    checkpoint, _ = open_note(log.note(), [log.key])
 
-    kept = parse_bundle((tmp_path / "log" / entries_path(0)).read_bytes(), 256)
-    kept += parse_bundle((tmp_path / "log" / entries_path(1, 44)).read_bytes(), 44)
-    assert (checkpoint.origin, checkpoint.size, sorted(kept)) == (key.name, 300, sorted(entries))
+    kept = parse_bundle((log.folder / entries_path(0)).read_bytes(), 256)
+    kept += parse_bundle((log.folder / entries_path(1, 44)).read_bytes(), 44)
+    assert (checkpoint.origin, checkpoint.size, sorted(kept)) == (log.key.name, 300, sorted(entries))
     leaves = [SHA256.leaf(one) for one in kept]
     assert checkpoint.root == root(SHA256, leaves)
-    assert (tmp_path / "log" / path(0, 0)).read_bytes() == b"".join(leaves[:256])
-    assert (tmp_path / "log" / path(1, 0, 1)).read_bytes() == root(SHA256, leaves[:256])
+    assert (log.folder / path(0, 0)).read_bytes() == b"".join(leaves[:256])
+    assert (log.folder / path(1, 0, 1)).read_bytes() == root(SHA256, leaves[:256])
+
+
+class Witness:
+    """A witness made of the functions of the plugin, in a thread: what the log and the witness say to each other is judged by tessera."""
+
+    def __init__(self, log: NoteKey) -> None:
+        self.log, self.last, self.said = log, Checkpoint(log.name, 0, SHA256.empty), list[int]()
+        self._private = ed25519.Ed25519PrivateKey.generate()
+        self.key = NoteKey("witness.example/ours", Kind.ED25519_COSIGNER, self._private.public_key())
+
+    def answer(self, body: bytes) -> tuple[int, bytes]:
+        """The status and the body."""
+        asked = AddCheckpoint.parse(body)
+        checkpoint, _ = open_note(asked.note, [self.log])
+        if asked.old != self.last.size:
+            return 409, size_body(self.last.size)
+        if asked.old:
+            verify_consistency(
+                SHA256, 0, asked.old, checkpoint.size, subtree=self.last.root, root=checkpoint.root, proof=asked.path
+            )  # fmt: skip
+        self.last, now = checkpoint, int(time.time())
+        return 200, self.key.signature(self._private.sign(self.key.message(checkpoint, time=now)), time=now).line.encode()
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Its URL."""
+        witness = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                status, body = witness.answer(self.rfile.read(int(self.headers["Content-Length"])))
+                witness.said.append(status)
+                self.send_response(status)
+                self.send_header("Content-Type", SIZE_TYPE if status == 409 else "text/plain")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                """Nobody reads it."""
+
+        with HTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}/"
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+def test_a_log_of_tessera_is_witnessed_by_our_functions(go_program: Find, tmp_path: Path) -> None:
+    log = TesseraLog(go_program("posix-oneshot"), tmp_path)
+    witness, policy = Witness(log.key), tmp_path / "policy"
+
+    with witness.served() as url:
+        policy.write_text(f"witness w1 {witness.key.vkey} {url}\ngroup g1 all w1\nquorum g1\n")
+        for count in (3, 300):
+            log.add([b"entry %d" % number for number in range(count)], f"--witness_policy_file={policy}")
+            checkpoint, by = open_note(log.note(), [log.key, witness.key])
+            assert {one.name for one, _ in by} == {log.key.name, witness.key.name}
+            assert (checkpoint, witness.said[-1]) == (witness.last, 200)
+
+    assert witness.last.size == 303
 
 
 # ---- torchwood
