@@ -60,6 +60,12 @@ def test_octets_that_are_no_id_are_refused(octets: bytes):
         TrustAnchorId.from_binary(octets)
 
 
+@pytest.mark.parametrize("element", [b"\x06" + CA.der[1:], b"\x0d\x81" + CA.der[1:], CA.der + b"\0"], ids=["tag", "length", "more"])
+def test_a_relative_oid_in_another_form_is_refused(element: bytes):
+    with pytest.raises(ValueError, match="not a RELATIVE-OID"):
+        TrustAnchorId.from_der(element)
+
+
 def test_ids_are_equal_by_their_octets():
     assert TrustAnchorId("32473.1") == CA
     assert len({CA, TrustAnchorId("32473.1"), TrustAnchorId("32473.2")}) == 2
