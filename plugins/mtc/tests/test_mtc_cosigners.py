@@ -116,7 +116,7 @@ def lies(by: Signatory) -> dict[str, Any]:
     }
 
 
-async def test_f16_ca_168_s_a_cosigner_that_lies_is_refused_logged_and_leaves_the_checkpoint_as_it_was(open_desk, there, signatory):
+async def test_f16_ca_168_a_cosigner_that_lies_is_refused_logged_and_leaves_the_checkpoint_as_it_was(open_desk, there, signatory):
     truthful = Signatory(ed25519.Ed25519PrivateKey.generate(), TrustAnchorId("32473.4"))
     there.answers |= {"/good": honest(truthful), "/lies": honest(signatory)}
     told = [

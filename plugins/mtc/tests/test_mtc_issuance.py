@@ -99,7 +99,7 @@ async def test_many_at_once_share_batches_and_signatures(open_desk):
     assert len({verify_certificate(desk.trust(), one.der, now).index for one in issued}) == 20
 
 
-async def test_s_tampered_certificates_are_refused(open_desk):
+async def test_tampered_certificates_are_refused(open_desk):
     desk = await open_desk(profiles=BOTH)
     certificate = await desk.certify("a.example.com", profile="tree")
     await desk.certify("b.example.com", profile="tree")

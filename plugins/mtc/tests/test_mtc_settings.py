@@ -195,7 +195,7 @@ async def test_a_key_file_is_made_for_its_owner_alone_and_used_again(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_s_the_key_of_a_log_signs_no_certificates_of_the_ca(tmp_path):
+async def test_the_key_of_a_log_signs_no_certificates_of_the_ca(tmp_path):
     """draft-ietf-plants-merkle-tree-certs-05 s5.4."""
     key, cert = tmp_path / "ca.key", tmp_path / "ca.pem"
     ca = {"key_file": str(key), "cert_file": str(cert)}
