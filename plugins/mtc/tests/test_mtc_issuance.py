@@ -9,17 +9,20 @@ import msgspec
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from greatseal import der
 from greatseal.api.acme import BadCsr
 from greatseal.api.issuance import Issuer
-from greatseal.api.problems import Unavailable
+from greatseal.api.problems import Internal, Unavailable
 from greatseal.testing.issuers import IssuerContract
 from greatseal.testing.store import audit
 from greatseal_mtc.issuer import MtcIssuer
+from greatseal_mtc.keys import LogKeys
 from greatseal_mtc.observer import MtcLog
 from greatseal_mtc.recording import add_waiting
+from greatseal_mtc.stored_checkpoints import newest_of
+from greatseal_mtc.tables import entry as entry_table
 from greatseal_mtc.verify import Refused, verify_certificate
 from greatseal_mtc.wire import parse_certificate
 
@@ -220,3 +223,70 @@ class TestMtcIssuer(IssuerContract):
 def test_what_may_differ_from_the_record():
     assert MtcIssuer.changes == {"serial"}
     assert not MtcIssuer.signs_cas
+
+
+class Wrong:
+    """A key whose signatures are wrong: its store is broken."""
+
+    def __init__(self, signer: Any) -> None:
+        self.info, self.public_key, self.deterministic = signer.info, signer.public_key, True
+        self._signer = signer
+
+    async def sign(self, message: bytes, **more: Any) -> bytes:
+        return bytes(await self._signer.sign(message + b"!", **more))
+
+
+async def test_a_wrong_signature_of_the_cosigner_leaves_the_process_in_nothing(open_desk):
+    desk = await open_desk(profiles=BOTH)
+    log = desk.log()
+    prepared = await desk.prepare("a.example.com", profile="tree")
+    keys = log.keys
+    log.keys = log.signer._keys = LogKeys(operator=keys.operator, cosigner=Wrong(keys.cosigner))
+
+    with pytest.raises(Internal):
+        await desk.issuance.issue(prepared)
+    log.keys = log.signer._keys = keys
+    assert (await desk.issuance.issue(prepared)).serial == (1 << 48 | 1).to_bytes(7)
+
+
+@pytest.mark.parametrize("role", ["operator", "cosigner"])
+async def test_a_wrong_signature_under_a_checkpoint_is_not_stored(open_desk, role):
+    desk = await open_desk(profiles=BOTH)
+    log = desk.log()
+    await desk.certify("a.example.com", profile="tree")
+    keys = {"operator": log.keys.operator, "cosigner": log.keys.cosigner}
+    log.keys = LogKeys(**{**keys, role: Wrong(keys[role])})
+    before = await desk.db.read(newest_of, "default", 1)
+
+    with pytest.raises(Internal):
+        await log.checkpoints.run()
+    assert await desk.db.read(newest_of, "default", 1) == before
+
+
+async def test_what_is_in_a_log_that_was_given_up_is_not_issued_from_it(open_desk):
+    desk = await open_desk(profiles=BOTH)
+    prepared = await desk.prepare("a.example.com", profile="tree")
+    await desk.issuance.issue(prepared)
+    await desk.db.write(lambda tx: tx.run(update(entry_table).values(log_number=7)))
+
+    with pytest.raises(Unavailable):
+        await desk.issuance.issue(prepared)
+    assert await desk.issuance.settle(prepared) is None
+
+
+async def test_a_proof_that_does_not_lead_to_the_signed_tree_is_given_to_nobody(open_desk, monkeypatch):
+    desk = await open_desk(profiles=BOTH)
+    prepared = [await desk.prepare(f"{number}.example.com", profile="tree") for number in range(8)]
+    good = desk.log().log.inclusion
+
+    async def other(*where: int) -> list[bytes]:
+        return [bytes(32) for _ in await good(*where)]
+
+    monkeypatch.setattr(desk.log().log, "inclusion", other)
+    outcomes = await asyncio.gather(*(desk.issuance.issue(one) for one in prepared), return_exceptions=True)
+
+    assert any(isinstance(one, Internal) for one in outcomes)  # a subtree of one entry alone has no proof
+    monkeypatch.undo()
+    now = desk.service.kernel.clock.now()
+    for one in prepared:
+        assert verify_certificate(desk.trust(), (await desk.issuance.issue(one)).der, now)
