@@ -37,7 +37,7 @@ async def test_each_ca_has_its_own_log(open_desk):
         await desk.log(ca_id).landmarks.tick()
 
 
-async def test_ca_028_029_operators_see_index_and_standalone_certificate(open_desk):
+async def test_ca_028_ca_029_operators_see_index_and_standalone_certificate(open_desk):
     desk = await open_desk(profiles={"default": {}, "tree": {"issue_as": "mtc"}})
     ordinary, tree = await desk.certify("a.example.com", profile="default"), await desk.certify("b.example.com", profile="tree")
     (details,) = desk.service.host("ca").components(CertificateDetails).values()

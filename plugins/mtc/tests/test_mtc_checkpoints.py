@@ -12,6 +12,7 @@ from greatseal.api.problems import Conflict, StartProblem
 from greatseal.clock import FakeClock
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.service import document, serve
+from greatseal_mtc import merkle
 from greatseal_mtc.landmark_list import LandmarkList
 from greatseal_mtc.merkle import cover
 from greatseal_mtc.note import Checkpoint, Note, NoteKey, open_note
@@ -40,7 +41,7 @@ async def rows_of(desk, table):
 # ---- Checkpoints
 
 
-async def test_ca_031_032_165_a_checkpoint_is_signed_stored_and_then_shown(open_desk, database_url):
+async def test_ca_031_ca_032_ca_165_a_checkpoint_is_signed_stored_and_then_shown(open_desk, database_url):
     desk = await open_desk(profiles=TREE, database={"url": database_url, "migrate": "auto"})
     await desk.certify("a.example.com")
     log = desk.log()
@@ -63,7 +64,7 @@ async def test_ca_031_032_165_a_checkpoint_is_signed_stored_and_then_shown(open_
     assert await log.log._writer.published("checkpoint") == stored.note
 
 
-async def test_ca_057_164_no_growth_no_action(open_desk):
+async def test_ca_057_ca_164_no_growth_no_action(open_desk):
     desk = await open_desk(profiles=TREE)
     log = desk.log()
     await log.checkpoints.run()
@@ -152,7 +153,7 @@ async def test_standalone_certificates_that_a_kill_left_out_are_made_by_the_next
 # ---- Landmarks
 
 
-async def test_ca_035_to_044_102_176_to_180_a_landmark_is_allocated_and_built(open_desk, database_url):
+async def test_ca_038_ca_039_ca_040_ca_043_ca_044_ca_102_ca_176_ca_178_a_landmark_is_allocated_and_built(open_desk, database_url):
     desk = await open_desk(profiles=TREE, database={"url": database_url, "migrate": "auto"}, mtc={"landmark_interval_secs": 1})
     log = desk.log()
     assert await desk.db.read(active, "default", 1) == []
@@ -180,7 +181,23 @@ async def test_ca_035_to_044_102_176_to_180_a_landmark_is_allocated_and_built(op
         verify_certificate(desk.trust(), relative, now)
 
 
-async def test_ca_177_181_landmarks_come_in_their_time_and_the_oldest_go(start_service, open_desk):
+async def test_ca_180_ca_272_the_proof_of_a_landmark_is_that_over_all_leaf_hashes_of_its_size(open_desk, monkeypatch):
+    desk = await open_desk(profiles=TREE)
+    log = desk.log()
+    for number in range(5):
+        await desk.certify(f"{number}.example.com")
+    frozen = await log.landmarks.maybe_allocate()
+    await desk.certify("later.example.com")
+    await log.landmarks.tick()
+
+    (built,) = [one for one in await desk.db.read(active, "default", 1) if one.tree_size == frozen.tree_size]
+    found = LandmarkCertificate.parse(built.cert_der)
+    leaves = [await log.log.leaf(index) for index in range(built.tree_size)]
+    assert found.path == tuple(merkle.root(log.log.hash, leaves[start:end]) for start, end in merkle.inclusion(0, len(leaves), found.index))
+    assert merkle.root(log.log.hash, leaves) == await log.log.root_at(built.tree_size)
+
+
+async def test_ca_177_ca_181_landmarks_come_in_their_time_and_the_oldest_go(start_service, open_desk):
     clock = FakeClock()
     desk = await open_desk(profiles=TREE, clock=clock, mtc={"max_active_landmarks": 2})
     log = desk.log()
@@ -203,7 +220,7 @@ async def test_ca_177_181_landmarks_come_in_their_time_and_the_oldest_go(start_s
     assert await log.landmarks.relative(entry, first) is None  # the landmark that had it first is gone
 
 
-async def test_ca_041_042_179_allocating_is_idempotent_by_size(open_desk):
+async def test_ca_035_ca_036_ca_037_ca_041_ca_042_ca_179_allocating_is_idempotent_by_size(open_desk):
     desk = await open_desk(profiles=TREE)
     first = await desk.db.write(allocate, "default", 1, 5)
 
@@ -211,10 +228,12 @@ async def test_ca_041_042_179_allocating_is_idempotent_by_size(open_desk):
     assert await desk.db.write(allocate, "default", 1, 4) is None
     second, other = await desk.db.write(allocate, "default", 1, 9), await desk.db.write(allocate, "two", 1, 5)
     assert (second.sequence_no, second.previous_size, other.sequence_no) == (1, 5, 0)
+    assert (first.id, second.id, other.id) == (1, 2, 3)
+    assert (first.ca_id, first.sequence_no, other.ca_id) == ("default", 0, "two")
     assert len(await rows_of(desk, landmark)) == 3
 
 
-async def test_ca_272_a_landmark_without_certificate_is_built_at_the_next_tick(open_desk, monkeypatch):
+async def test_a_landmark_without_certificate_is_built_at_the_next_tick(open_desk, monkeypatch):
     desk = await open_desk(profiles=TREE)
     await desk.certify("a.example.com")
     log = desk.log()

@@ -55,7 +55,7 @@ async def taken(desk) -> list[tuple[str, SubtreeSignature]]:
 
 
 @pytest.mark.parametrize("key_type", KEYS)
-async def test_ca_033_166_169_170_a_signature_is_checked_kept_and_goes_into_certificates(open_desk, there, key_type):
+async def test_ca_033_ca_166_ca_169_ca_170_a_signature_is_checked_kept_and_goes_into_certificates(open_desk, there, key_type):
     by = Signatory(KEYS[key_type](), SECOND)
     there.answers["/sign"] = honest(by)
     own = {"url": there.url("/sign"), "cosigner_id_cert_pem": by.pem, "trust_anchor_id": "1.3.6.1.4.1.32473.2"}
@@ -149,7 +149,7 @@ BROKEN = {
 }
 
 
-async def test_f16_ca_167_168_a_cosigner_that_is_not_well_holds_up_nothing(open_desk, there, signatory, monkeypatch):
+async def test_f16_ca_167_ca_168_a_cosigner_that_is_not_well_holds_up_nothing(open_desk, there, signatory, monkeypatch):
     assert cosigners.SECONDS == 30
     desk = await open_desk(profiles=PROFILES, mtc={"cosigners": [{"url": there.url("/sign"), "cosigner_id_cert_pem": signatory.pem}]})
     elsewhere = f"Location: {there.url('/other')}\r\n"

@@ -29,7 +29,7 @@ from greatseal_mtc.wire import parse_certificate
 BOTH = {"default": {}, "tree": {"issue_as": "mtc"}}
 
 
-async def test_ca_052_174_175_a_profile_issues_a_standalone_certificate_at_once(open_desk, database_url):
+async def test_ca_052_ca_174_ca_175_a_profile_issues_a_standalone_certificate_at_once(open_desk, database_url):
     desk = await open_desk(profiles=BOTH, database={"url": database_url, "migrate": "auto"})
     first, second = [await desk.certify(f"{name}.example.com", profile="tree") for name in "ab"]
 
@@ -47,7 +47,7 @@ async def test_ca_052_174_175_a_profile_issues_a_standalone_certificate_at_once(
     assert (await desk.entry(first.id)).standalone is None
 
 
-async def test_ca_007_028_029_173_an_ordinary_certificate_is_logged_and_gets_a_standalone_one(open_desk, database_url):
+async def test_ca_007_ca_028_ca_029_ca_173_an_ordinary_certificate_is_logged_and_gets_a_standalone_one(open_desk, database_url):
     desk = await open_desk(profiles=BOTH, database={"url": database_url, "migrate": "auto"})
     certificate = await desk.certify("a.example.com", profile="default")
     assert (await desk.entry(certificate.id)).standalone is None
@@ -66,7 +66,7 @@ async def test_ca_007_028_029_173_an_ordinary_certificate_is_logged_and_gets_a_s
     assert standalone.public_key() == ordinary.public_key()
 
 
-async def test_ca_068_069_the_common_name_and_the_ca_flag_are_encoded_as_in_the_entry(open_desk):
+async def test_ca_068_ca_069_the_common_name_and_the_ca_flag_are_encoded_as_in_the_entry(open_desk):
     desk = await open_desk(profiles=BOTH)
     for profile, name in (("default", "a.example.com"), ("tree", "b.example.com")):
         certificate = await desk.certify(name, profile=profile)

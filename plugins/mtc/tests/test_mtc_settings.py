@@ -25,7 +25,7 @@ def started(folder: Path, mtc: dict[str, Any] | None, **sections: Any) -> Kernel
     return Kernel(document(folder, ["ca", "mtc"], **({} if mtc is None else {"mtc": mtc}), **sections))
 
 
-def test_ca_055_056_057_058_059_060_061_062_the_keys_and_their_defaults():
+def test_ca_055_ca_056_ca_057_ca_058_ca_059_ca_060_ca_061_ca_062_the_keys_and_their_defaults():
     settings = MtcSettings(trust_anchor_id="1.3.6.1.4.1.32473.1")
 
     assert (settings.hash_alg, settings.hash.size, settings.dialect, settings.log_number) == ("sha256", 32, "plants-05", 1)
