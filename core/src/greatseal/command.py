@@ -7,6 +7,8 @@
     async def forget(weather: Weather, host: Host, place: str) -> None:
         \"\"\"Forget a station. The service must be stopped.\"\"\"
         await host.db.write(weather.forget, place)
+
+A command that needs no service is one of click's own, under :func:`one_line_each`: a StartProblem ends it with 2, a Problem with 1.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,7 +25,7 @@ from greatseal.host import Host
 if TYPE_CHECKING:
     from greatseal.kernel.kernel import Kernel
 
-__all__ = ["command"]
+__all__ = ["command", "one_line_each"]
 
 P = ParamSpec("P")
 Work = Callable[[Any, Host], Awaitable[None]]
