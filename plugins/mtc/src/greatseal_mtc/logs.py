@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
-from greatseal.api.log import LogBackend
+from greatseal.api.log import LogBackend, LogCorrupt
 from greatseal.api.problems import Problem, Unavailable
 from greatseal.api.services import ISSUANCE
 from greatseal.host import Host
@@ -25,6 +25,7 @@ from greatseal_mtc.stored_checkpoints import newest_of
 from greatseal_mtc.stored_landmarks import newest_size
 from greatseal_mtc.subtrees import SubtreeSigner
 from greatseal_mtc.tiles import TileCache
+from greatseal_mtc.views import LogView
 from greatseal_mtc.wire import entry_of_tbs
 
 FILES = "files"
@@ -185,6 +186,20 @@ class Logs:
         if name == FILES:
             return FilesBackend(settings.log_path or self._host.state_dir / "mtc")
         return self._host.components(LogBackend)[name]
+
+    async def view(self, log: CaLog, number: int) -> LogView:
+        """The log of that number of the CA: the open one, or one that is not written any more. Raises LogCorrupt where that is gone."""
+        if number == log.number:
+            return log.log
+        found = self.view_of(log.ca_id, number)
+        if not await found.refresh():
+            raise LogCorrupt(f"the log {number} of CA {log.ca_id!r} is not there any more")
+        return found
+
+    def view_of(self, ca_id: str, number: int) -> LogView:
+        """A log for reading, whether it is open or not; it is refreshed first."""
+        name = log_name(ca_id, number)
+        return LogView(name, self.backend(ca_id).reader(name), self.cache)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

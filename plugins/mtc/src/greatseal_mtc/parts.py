@@ -1,14 +1,17 @@
 """What the hooks of one kernel share."""
 
-from functools import partial
+from functools import cached_property, partial
 
 from greatseal.api.components import Component
 from greatseal.api.declarations import Check, Job, Statistic
+from greatseal.api.http import Route
 from greatseal.api.issuance import IssuanceObserver, Issuer
 from greatseal.api.log import LogBackend
+from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE
 from greatseal.host import Host
 from greatseal_mtc import health
+from greatseal_mtc.alternates import LandmarkRelative
 from greatseal_mtc.backends.files import FilesBackend
 from greatseal_mtc.backends.sql import SqlBackend
 from greatseal_mtc.details import LogDetails
@@ -17,7 +20,9 @@ from greatseal_mtc.keys import look
 from greatseal_mtc.landmarks import EVERY
 from greatseal_mtc.logs import Logs
 from greatseal_mtc.observer import MtcLog
+from greatseal_mtc.page.service import LogPages
 from greatseal_mtc.recording import MTC, Numbers
+from greatseal_mtc.routes import MtcRoutes
 from greatseal_mtc.settings import CaLog, CaName, MtcSettings, logs_of
 
 HOUR = 3600.0
@@ -35,6 +40,10 @@ class Parts:
         default = next((one.id for one in names if one.is_default or len(names) == 1), "")
         self.logs = Logs(host, settings, default)
 
+    @cached_property
+    def _pages(self) -> LogPages:
+        return LogPages(self._host, self.logs)
+
     def backends(self) -> list[LogBackend]:
         """Those that everybody has."""
         return [FilesBackend(self._host.state_dir / "mtc"), SqlBackend(self._host.db)]
@@ -48,8 +57,16 @@ class Parts:
         return [MtcLog(self.logs, self.logs.settings)]
 
     def components(self) -> list[Component]:
-        """What operators see."""
-        return [LogDetails(self._host)]
+        """What operators see, and the certificates beside those of orders."""
+        return [LogDetails(self._host), LandmarkRelative(self._host, self.logs)]
+
+    def routes(self) -> list[Route]:
+        """What is said of the logs, to programs and to people; nothing where all of them are off."""
+        return [*MtcRoutes(self._host, self.logs).routes(), *self._pages.routes()] if self.logs.settings else []
+
+    def start_parts(self) -> list[StartPart]:
+        """Where people find the logs."""
+        return self._pages.start_parts()
 
     def statistics(self) -> list[Statistic]:
         """How long the logs are."""

@@ -162,4 +162,4 @@ landmark = table(
 """Landmarks of the log that a CA writes, from ``sequence_no`` 0 on in each log: ``tree_size`` is what it freezes, ``previous_size`` what
 the one before it froze, ``cert_der`` its LandmarkCertificate when it is made, ``created`` Unix seconds."""
 
-SCHEMA = Schema("mtc", metadata, "greatseal_mtc.migrations", "0002")
+SCHEMA = Schema("mtc", metadata, "greatseal_mtc.migrations", "0003")

@@ -1,0 +1,218 @@
+"""``greatseal log show``, ``verify``, ``prove`` and ``recover``, on both backends and databases, over the log of a service."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from rig.logged import ANCHOR, LoggedSite, logged_site
+
+from greatseal import der
+from greatseal.cli import main
+from greatseal.testing.service import Service, document, serve
+from greatseal_mtc import tables
+from greatseal_mtc.anchors import TrustAnchorId
+from greatseal_mtc.commands import log as commands
+from greatseal_mtc.dialects import PLANTS_05
+from greatseal_mtc.hashes import SHA256
+from greatseal_mtc.note import NoteKey
+from greatseal_mtc.proofs import LogProof
+from greatseal_mtc.wire import entry_of_tbs
+
+
+class Place:
+    """A configuration whose service comes and goes, and the commands beside it."""
+
+    def __init__(self, folder: Path, url: str, backend: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.backend = backend
+        self.config: dict[str, Any] = {}
+        self.issued: list[tuple[str, bytes]] = []
+
+    async def start(self, *features: str, clock: Any = None, **sections: Any) -> Service:
+        self.config = self.config or document(self.folder, features, **sections, cluster={"key_file": str(self.folder / "cluster.key")})
+        self.config["server"] |= {**sections["server"], "state_dir": str(self.folder)}  # another responder answers the probes now
+        (self.folder / "ca.toml").write_text("".join(_toml(name, values) for name, values in self.config.items()))
+        self.serving = serve(self.config, clock=clock)  # whose end the site sees to
+        return await self.serving.__aenter__()
+
+    async def served(self, work: Callable[[LoggedSite], Awaitable[None]]) -> None:
+        """Start the service, do the work, and stop it."""
+        mtc = {"log_backend": self.backend, "log_path": str(self.folder / "logs")}
+        async with logged_site(self.start, database=self.url, mtc=mtc) as site:
+            await work(site)
+
+    async def run(self, *words: str, code: int = 0, given: str | None = None) -> Any:
+        result = await asyncio.to_thread(CliRunner().invoke, commands, [*words, "-c", str(self.folder / "ca.toml")], input=given)
+        assert result.exit_code == code, result.output
+        return result
+
+    async def wrong(self, *words: str) -> str:
+        """What the command says in its one line."""
+        (line,) = (await self.run(*words, code=1)).stderr.splitlines()
+        return str(line)
+
+    def change(self, statement: Any) -> None:
+        """Change the database behind everybody's back."""
+        engine = sqlalchemy.create_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            connection.execute(statement)
+        engine.dispose()
+
+    def damage(self, name: str, change: Callable[[bytes], bytes]) -> None:
+        """Change an object of the log."""
+        if self.backend == "files":
+            file = self.folder / "logs/default-1" / name
+            file.chmod(0o600)
+            file.write_bytes(change(file.read_bytes()))
+            return
+        engine = sqlalchemy.create_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            where = (tables.object.c.log == "default-1") & (tables.object.c.name == name)
+            before = connection.execute(sqlalchemy.select(tables.object.c.content).where(where)).scalar_one()
+            connection.execute(sqlalchemy.update(tables.object).where(where).values(content=change(bytes(before))))
+        engine.dispose()
+
+
+@pytest.fixture(params=["files", "sql"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> AsyncIterator[Place]:
+    place = Place(tmp_path, database_url, request.param)
+
+    async def work(site: LoggedSite) -> None:
+        place.issued.extend([await site.logged("a.localhost"), await site.logged("b.localhost", profile="tree")])
+        await asyncio.gather(*(site.log.log.append(f"{number:036}", b"entry %d" % number) for number in range(600)))
+        await site.logged("last.localhost")
+        await site.checkpoint()
+        await site.landmark()
+        place.issued.append(await site.logged("c.localhost"))
+
+    await place.served(work)
+    return place
+
+
+async def test_a_log_is_shown_with_its_keys_and_verified_as_it_is(place):
+    shown = (await place.run("show")).stdout
+    verified = (await place.run("verify")).stdout
+
+    assert f"CA default (default): log 1, trust anchor ID {ANCHOR}, sha256, plants-05" in shown
+    assert re.search(r"  605 entries, root [0-9a-f]{64}\n", shown)
+    assert re.search(r"  checkpoint \d+: 604 entries, .* cosigned by no witness\n", shown)
+    assert "  1 landmarks, the last of 604 entries\n" in shown
+    assert "no certificate waits" in shown
+    assert [NoteKey.parse(line.strip()).name for line in shown.splitlines()[-2:]][1] == f"oid/1.3.6.1.4.1.{ANCHOR}"
+    assert verified.startswith("log default-1: 605 entries are as they should be, 4 with their certificate in the database, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "index"),
+    [("tile/0/000", 5 * 32, 5), ("tile/0/001", 255 * 32 + 31, 511), ("tile/entries/000", -1, 255), ("tile/entries/001", 3, 256)],
+)
+async def test_the_first_index_that_is_wrong_is_told(place, name, at, index):
+    def flip(content: bytes) -> bytes:
+        changed = bytearray(content)
+        changed[at] ^= 1
+        return bytes(changed)
+
+    place.damage(name, flip)
+
+    said = await place.wrong("verify")
+
+    assert said.startswith("greatseal: log default-1: ")
+    assert said.endswith(f"; the first index that is wrong is {index}")
+
+
+async def test_a_bundle_that_is_cut_off_or_gone_is_told(place):
+    place.damage("tile/entries/001", lambda content: content[:-1])
+
+    assert (await place.wrong("verify")).endswith("; the first index that is wrong is 256")
+
+
+async def test_a_database_that_says_something_else_is_told(place):
+    (id, _), (other, _) = place.issued[:2]
+    swapped = {id: 700, other: 1}
+    for certificate, position in swapped.items():
+        place.change(sqlalchemy.update(tables.entry).where(tables.entry.c.certificate_id == certificate).values(position=position))
+
+    assert re.search(rf"the entry 1 is not that of the certificate {other}; .* is 1$", await place.wrong("verify"))
+
+    place.change(sqlalchemy.update(tables.entry).where(tables.entry.c.certificate_id == other).values(position=2))
+    assert (await place.wrong("verify")).endswith("knows a certificate with the index 700; the first index that is wrong is 700")
+
+
+async def test_a_checkpoint_of_another_tree_is_a_fork(place):
+    place.change(sqlalchemy.update(tables.checkpoint).values(root_hash=bytes(32)))
+
+    assert (await place.wrong("verify")).endswith("is of another tree than the log has: the log forked")
+
+
+async def test_a_proof_is_written_for_a_certificate_by_file_id_and_serial(place, tmp_path):
+    id, certificate = place.issued[0]
+    read = x509.load_der_x509_certificate(certificate)
+    (tmp_path / "a.der").write_bytes(certificate)
+    (tmp_path / "a.pem").write_bytes(read.public_bytes(Encoding.PEM))
+    key = NoteKey.parse((await place.run("show")).stdout.splitlines()[-2].strip())
+    content = entry_of_tbs(PLANTS_05, TrustAnchorId(ANCHOR), SHA256, der.children(certificate)[0])
+
+    for words in (id, str(tmp_path / "a.der"), str(tmp_path / "a.pem"), f"{read.serial_number:X}", f"serial={read.serial_number:x}"):
+        proof = LogProof.parse((await place.run("prove", words)).stdout.encode())
+        assert proof.verify(content, [key]).size == 604
+    await place.run("prove", id, "-o", str(tmp_path / "a.tlog-proof"))
+    assert LogProof.parse((tmp_path / "a.tlog-proof").read_bytes()) == proof
+
+    late, _ = place.issued[2]
+    assert "no checkpoint has the certificate yet" in await place.wrong("prove", late)
+    for words, said in (("abcdef", "has not issued"), ("xyz", "hexadecimal"), (str(tmp_path / "ca.toml"), "has no certificate")):
+        assert said in await place.wrong("prove", words)
+
+
+async def test_recover_says_what_it_will_do_asks_and_opens_the_next_number(place):
+    refused = await place.run("recover", given="n\n", code=1)
+    assert "CA default writes log 1. It has 605 entries; its last checkpoint has 604 entries" in refused.stdout
+    assert "Open log 2 of CA default?" in refused.stdout
+
+    said = (await place.run("recover", "--yes")).stdout
+    assert "CA default writes log 2 from the next start on" in said
+    shown = (await place.run("show")).stdout
+    assert "log 2" in shown
+    assert "nothing was written yet" in shown
+
+    async def work(site: LoggedSite) -> None:
+        (old, certificate), _, _ = place.issued
+        id, new = await site.logged("d.localhost", profile="tree")
+        assert (await site.get("tree-size")).json == {"treeSize": 2}
+        assert x509.load_der_x509_certificate(new).serial_number == 2 << 48 | 1
+        proof = (await site.get(f"inclusion-proof/{old}")).json
+        assert (proof["logNumber"], proof["leafIndex"]) == (1, 1)
+        assert (await site.get(f"cert/{old}/standalone")).status == 200
+        assert proof["leafHash"] == SHA256.leaf(entry_of_tbs(PLANTS_05, TrustAnchorId(ANCHOR), SHA256, der.children(certificate)[0])).hex()
+        assert id != old
+
+    await place.served(work)
+    assert "log default-2: 2 entries are as they should be" in (await place.run("verify")).stdout
+
+
+async def test_what_cannot_be_done_is_said_in_a_line(tmp_path, fresh_database):
+    place = Place(tmp_path, fresh_database(), "files")
+    config = document(tmp_path, ["ca", "mtc"], database={"url": place.url}, mtc={"trust_anchor_id": ANCHOR, "log_backend": "files"})
+    (tmp_path / "ca.toml").write_text("".join(_toml(name, values) for name, values in config.items()))
+    assert (await asyncio.to_thread(CliRunner().invoke, main, ["migrate", "-c", str(tmp_path / "ca.toml")])).exit_code == 0
+
+    for words in (("verify",), ("recover", "--yes"), ("prove", "--ca", "other", "aa")):
+        (line,) = (await place.run(*words, code=2)).stderr.splitlines()[-1:]
+        assert line.startswith("greatseal: CA "), words
+    assert "no log yet" in (await place.run("show")).stdout
+
+
+def _toml(name: str, values: Any) -> str:
+    """A section of TOML; values are as JSON writes them, but for tables of tables."""
+    if all(isinstance(value, dict) for value in values.values()) and values:
+        return "".join(_toml(f"{name}.{key}", value) for key, value in values.items())
+    return f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())

@@ -1,0 +1,180 @@
+"""The page of a log: its state, a certificate by serial number and by file, and what else somebody may send. Without a script."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from typing import Any
+
+import pytest
+from aiohttp import FormData
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from rig.acme import Answer
+from rig.logged import LoggedSite, logged_site
+
+HTML = {"Accept": "text/html"}
+IN_THE_LOG = "This certificate is in the log"
+PROVEN = "Its hash leads to the root that the log signed"
+
+
+@pytest.fixture(params=["alone", "with-pages"])
+async def site(request: pytest.FixtureRequest, start_service: Any, tmp_path: Any) -> AsyncIterator[LoggedSite]:
+    """A CA alone, and one beside an identity provider, whose pages this one is like then."""
+    more = ("idp", "users-file") if request.param == "with-pages" else ()
+    users = {"users": {"file": str(tmp_path / "users.toml")}} if more else {}
+    async with logged_site(start_service, *more, webui={"display_name": "Example <CA>"}, **users) as site:
+        yield site
+
+
+async def page(site: LoggedSite, query: str = "", *, status: int = 200) -> str:
+    return _checked(await site.client.get(f"{site.site.url}/log{query}", headers=HTML), status)
+
+
+async def sent(site: LoggedSite, content: bytes, *, status: int = 200) -> str:
+    form = FormData()
+    form.add_field("certificate", content, filename="a.pem", content_type="application/octet-stream")
+    return _checked(await site.client.get(f"{site.site.url}/log", method="POST", data=form, headers=HTML), status)
+
+
+def _checked(answer: Answer, status: int) -> str:
+    assert answer.status == status, answer.body[:500]
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["Cache-Control"] == "no-store"
+    text = answer.body.decode()
+    assert "<script" not in text
+    assert "style=" not in text
+    assert "Example &lt;CA&gt;" in text
+    return unescape(text)
+
+
+def serial(certificate: bytes) -> str:
+    return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+
+
+async def test_the_state_of_the_log_and_its_newest_entries(site):
+    before = await page(site)
+    await site.logged("a.localhost", "b.localhost")
+    await site.logged(*(f"n{number}.localhost" for number in range(7)))
+    await site.checkpoint()
+
+    text = await page(site)
+
+    assert "<dt>Entries</dt><dd>1</dd>" in before
+    assert "<dt>Entries</dt><dd>3</dd>" in text
+    assert site.log.log.head[1].hex() in text
+    assert "nobody besides the CA" in text
+    assert re.findall(r"<tr><td>(\d+)</td>", text) == ["2", "1", "0"]
+    assert "a.localhost" in text
+    assert "and 2 more" in text
+    assert f"greatseal log monitor {site.base}/tlog" in text
+    start = await site.client.get(site.site.url, headers=HTML)
+    assert b'<a href="/log">Log of certificates</a>' in start.body
+
+
+@pytest.mark.parametrize("profile", ["logged", "tree"])
+async def test_a_certificate_is_found_by_serial_number_and_by_file_and_proven(site, profile):
+    _, certificate = await site.logged("a.localhost", profile=profile)
+    await site.logged("b.localhost")
+    early = await page(site, f"?serial={serial(certificate)}")
+    await site.checkpoint()
+    read = x509.load_der_x509_certificate(certificate)
+
+    by_serial = await page(site, f"?serial={serial(certificate).upper()}")
+    by_file = [await sent(site, content) for content in (certificate, read.public_bytes(Encoding.PEM))]
+
+    assert IN_THE_LOG in early
+    assert "The next checkpoint will have it" in early
+    assert "<svg" not in early.partition("<main")[2]
+    for text in (by_serial, *by_file):
+        assert IN_THE_LOG in text
+        assert PROVEN in text
+        assert text.partition("<main")[2].count('class="node proof"') == len(await site.log.log.inclusion(1, 0, 3))
+        assert site.log.log.hash.leaf(await site.log.log.entry(1)).hex() in text
+        assert "tlog-proof" in text
+
+
+async def test_the_standalone_and_the_landmark_relative_form_are_the_same_entry(site):
+    id, _ = await site.logged("a.localhost")
+    await site.checkpoint()
+    await site.landmark()
+
+    for path in (f"cert/{id}/standalone", f"cert/{id}/landmark?form=relative"):
+        assert PROVEN in await sent(site, (await site.get(path)).body)
+
+
+async def test_a_revoked_certificate_is_in_the_log_and_said_to_be_revoked(site):
+    _, certificate = await site.logged("a.localhost")
+    await site.checkpoint()
+    from rig.acme import b64url
+
+    await site.client.post(site.client.directory["revokeCert"], {"certificate": b64url(certificate)})
+
+    text = await page(site, f"?serial={serial(certificate)}")
+    assert IN_THE_LOG in text
+    assert "<dt>Status</dt><dd>revoked</dd>" in text
+
+
+def forged(of: x509.Certificate) -> bytes:
+    """Another certificate under the serial number of one of the CA."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(
+        of.issuer, of.subject, key.public_key(), of.serial_number, of.not_valid_before_utc, of.not_valid_after_utc
+    )
+    for one in of.extensions:
+        builder = builder.add_extension(one.value, one.critical)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+async def test_a_certificate_that_was_changed_is_told_from_the_one_in_the_log(site):
+    _, certificate = await site.logged("a.localhost")
+    await site.checkpoint()
+
+    text = await sent(site, forged(x509.load_der_x509_certificate(certificate)), status=400)
+
+    assert "That is not the certificate that is the entry 1 of the log" in text
+    assert IN_THE_LOG not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "No file was chosen"), (b"hello", "no certificate"), (b"0\x82\xff\xff", "cannot be read"), (b"\xff" * 30_000, "no certificate")],
+)
+async def test_a_file_that_is_none_is_refused_with_what_to_do(site, content, said):
+    assert said in await sent(site, content, status=400)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("1", 404),
+        ("zz", 400),
+        ("0", 400),
+        ("-5", 400),
+        ("%00", 400),
+        ("a" * 61, 400),
+        ("%3Cscript%3E", 400),
+        ("1_0", 400),
+        ("%D9%A1", 400),
+        ("0x1f", 404),
+    ],
+)
+async def test_a_serial_number_that_is_none_or_unknown(site, text, status):
+    shown = await page(site, f"?serial={text}", status=status)
+
+    assert ("has issued no certificate" in shown) == (status == 404)
+
+
+async def test_an_upload_is_bounded_and_other_forms_and_logs_are_refused(site):
+    url = f"{site.site.url}/log"
+    too_much = FormData()
+    too_much.add_field("certificate", b"0" * 300_000, filename="a", content_type="application/octet-stream")
+
+    assert (await site.client.get(url, method="POST", data=too_much, headers=HTML)).status == 413
+    assert (await site.client.get(url, method="POST", data={"certificate": "x"}, headers=HTML)).status == 415
+    assert (await site.client.get(f"{url}/other", headers=HTML)).status == 404
+    assert (await site.client.get(f"{url}?serial=1&serial=2", headers=HTML)).status == 400
