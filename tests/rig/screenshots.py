@@ -179,8 +179,8 @@ async def _passkeys(page: Page, url: str, folder: Path, kind: str) -> None:
     await page.goto(f"{url}/account")
     await picture("account")
     await page.goto(f"{url}/account/passkeys")
-    while await page.run("!!document.querySelector('#passkeys button')"):
-        await page.click("#passkeys button", to=f"{url}/account/passkeys")
+    while await page.run("!!document.querySelector('#passkeys form:not(.inline) button')"):
+        await page.click("#passkeys form:not(.inline) button", to=f"{url}/account/passkeys")
 
 
 async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:

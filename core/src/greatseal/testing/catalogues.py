@@ -68,8 +68,16 @@ def pseudo(packages: Iterable[str]) -> bytes:
 
 
 def outside(text: str) -> list[str]:
-    """What of a text is not between the marks, for a page in :data:`PSEUDO`."""
-    return [part for part in re.split(rf"{BEGIN}.*?{END}", text, flags=re.DOTALL) if re.search(r"[^\W\d_]{2}", part)]
+    """The lines of a text that have words outside of the marks, which may stand in each other and go over several lines."""
+    depth, found = 0, [""]
+    for character in text:
+        if character == "\n" and depth == 0:
+            found.append("")
+        elif character in {BEGIN, END}:
+            depth += 1 if character == BEGIN else -1
+        elif depth == 0:
+            found[-1] += character
+    return [line.strip() for line in found if re.search(r"[^\W\d_]{2}", line)]
 
 
 def _messages(content: bytes) -> Iterator[str]:

@@ -11,6 +11,8 @@ from greatseal.api.acme import AccountBinding, ChallengeValidator
 from greatseal.api.declarations import EventType, Job, Lifespan, Owns, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.issuance import FinalizeCheck, IssuanceObserver
+from greatseal.api.languages import Catalogue
+from greatseal.api.messages import Message
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import ACCOUNTS, CHALLENGES, EXAMINER, ISSUANCE, ServiceKey
 from greatseal.host import Host
@@ -53,6 +55,10 @@ class Plugin:
             Reads("server", HttpValidation),
             Reads("ca[]", CaId),
         ]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_acme")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
@@ -149,19 +155,21 @@ class Plugin:
         directory, port = self.acme(host).paths.default.directory, host.settings(HttpValidation).http_validation_port
 
         def lines() -> list[StartLine]:
-            shown = [StartLine(words="Certificates are issued by ACME (RFC 8555). Give this directory to your client:", value=directory)]
+            shown = [
+                StartLine(words=Message("Certificates are issued by ACME (RFC 8555). Give this directory to your client:"), value=directory)
+            ]
             if certbot_works(host):
                 order, renewal = certbot_lines(directory, port, "certbot")
-                shown.append(StartLine(words="With certbot, a certificate for a name of this machine:", value=order))
-                shown.append(StartLine(words="And its renewal:", value=renewal))
+                shown.append(StartLine(words=Message("With certbot, a certificate for a name of this machine:"), value=order))
+                shown.append(StartLine(words=Message("And its renewal:"), value=renewal))
             elif urlsplit(host.base_url).scheme == "https" and "http-01" in host.components(ChallengeValidator):
                 shown.append(StartLine(words=ON_A_SERVER, value=certbot_on_a_server(host, directory)))
             return shown
 
-        return [StartPart(title="Get a certificate", lines=lines)]
+        return [StartPart(title=Message("Get a certificate"), lines=lines)]
 
 
-ON_A_SERVER = "With certbot, as root of a machine that trusts the root of this CA and has the name NAME:"
+ON_A_SERVER = Message("With certbot, as root of a machine that trusts the root of this CA and has the name NAME:")
 
 
 def certbot_on_a_server(host: Host, directory: str) -> str:

@@ -9,6 +9,7 @@ from greatseal import hookimpl
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Placement, Reads, Schema, Statistic, Welcome
 from greatseal.api.http import Route
 from greatseal.api.issuance import FinalizeCheck, IdentifierType, Issuer
+from greatseal.api.languages import Catalogue
 from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, ServiceKey
 from greatseal.host import Host
@@ -84,6 +85,10 @@ class Plugin:
             Owns("profiles.*", ProfileSettings),
             Reads("profiles.*", IssueAs),
         ]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_ca")]
 
     @hookimpl
     def schemas(self) -> Sequence[Schema]:

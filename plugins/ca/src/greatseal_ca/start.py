@@ -3,14 +3,18 @@
 from functools import partial
 from hashlib import sha256
 
+from greatseal.api.messages import Message
 from greatseal.api.pages import StartLine, StartPart
 from greatseal_ca.authorities import Authorities
 
 COMMANDS = (
-    ("Debian and Ubuntu:", "sudo install -m 644 {file} /usr/local/share/ca-certificates/{name}.crt && sudo update-ca-certificates"),
-    ("Fedora and RHEL:", "sudo trust anchor --store {file}"),
-    ("macOS:", "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"),
-    ("Windows, as administrator:", "certutil -addstore -f Root {file}"),
+    (
+        Message("Debian and Ubuntu:"),
+        "sudo install -m 644 {file} /usr/local/share/ca-certificates/{name}.crt && sudo update-ca-certificates",
+    ),
+    (Message("Fedora and RHEL:"), "sudo trust anchor --store {file}"),
+    (Message("macOS:"), "sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {file}"),
+    (Message("Windows, as administrator:"), "certutil -addstore -f Root {file}"),
 )
 """What makes a system trust a certificate."""
 
@@ -19,7 +23,9 @@ def start_parts(authorities: Authorities, base_url: str) -> list[StartPart]:
     """One for each CA."""
     return [
         StartPart(
-            title="The certificate authority" if len(authorities.ids) == 1 else f"The certificate authority {ca_id}",
+            title=Message("The certificate authority")
+            if len(authorities.ids) == 1
+            else Message("The certificate authority %(name)s", {"name": ca_id}),
             lines=partial(start_lines, authorities, ca_id, base_url),
         )
         for ca_id in authorities.ids
@@ -31,12 +37,14 @@ def start_lines(authorities: Authorities, ca_id: str, base_url: str) -> list[Sta
     of = "" if ca_id == authorities.default_id else f"{ca_id}/"
     file = f"{ca_id}-root.pem"
     return [
-        StartLine(words="Root certificate", link=f"/ca/{of}root.pem"),
-        StartLine(words="Chain of the issuing certificate", link=f"/ca/{of}chain.pem"),
-        StartLine(words="SHA-256 fingerprint of the root certificate:", value=fingerprint(authorities.issuing[ca_id].chain[-1])),
-        StartLine(words="To trust what this CA issues, fetch the root certificate:", value=f"curl -o {file} {base_url}/ca/{of}root.pem"),
+        StartLine(words=Message("Root certificate"), link=f"/ca/{of}root.pem"),
+        StartLine(words=Message("Chain of the issuing certificate"), link=f"/ca/{of}chain.pem"),
+        StartLine(words=Message("SHA-256 fingerprint of the root certificate:"), value=fingerprint(authorities.issuing[ca_id].chain[-1])),
         StartLine(
-            words="Compare the fingerprint with the one that the operator gave you by another way:",
+            words=Message("To trust what this CA issues, fetch the root certificate:"), value=f"curl -o {file} {base_url}/ca/{of}root.pem"
+        ),
+        StartLine(
+            words=Message("Compare the fingerprint with the one that the operator gave you by another way:"),
             value=f"openssl x509 -noout -fingerprint -sha256 -in {file}",
         ),
         *(StartLine(words=words, value=command.format(file=file, name=f"{ca_id}-root")) for words, command in COMMANDS),

@@ -8,6 +8,7 @@ from greatseal.api.authorization import Extension
 from greatseal.api.declarations import EventType, Job, Owns, Reads, Schema
 from greatseal.api.http import Call, Discovery, Owner, Route
 from greatseal.api.languages import Catalogue
+from greatseal.api.messages import Message
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import AUTHORIZATIONS, CLIENTS, DIRECTORIES, LOGIN, PAGES, RESOLVER
 from greatseal.api.tokens import Grant
@@ -105,7 +106,12 @@ class Plugin:
 
     @hookimpl
     def start_page(self) -> Sequence[StartPart]:
-        return [StartPart(title="Applications that wait for you", lines=lambda: [StartLine(words="See what they ask for", link=PAGE)])]
+        return [
+            StartPart(
+                title=Message("Applications that wait for you"),
+                lines=lambda: [StartLine(words=Message("See what they ask for"), link=PAGE)],
+            )
+        ]
 
     @hookimpl
     def jobs(self, host: Host) -> Sequence[Job]:

@@ -13,6 +13,7 @@ from greatseal.api.directory import Directory
 from greatseal.api.http import AuthScheme, Discovery, Route
 from greatseal.api.identity import Authenticator, LoginOptions
 from greatseal.api.languages import Catalogue
+from greatseal.api.messages import Message
 from greatseal.api.pages import StartLine, StartPart
 from greatseal.api.services import (
     AUTHORIZATIONS,
@@ -162,7 +163,7 @@ class Plugin:
 
     @hookimpl
     def start_page(self, host: Host) -> Sequence[StartPart]:
-        return [StartPart(title="Sign in", lines=lambda: _start_lines(host.issuer))]
+        return [StartPart(title=Message("Sign in"), lines=lambda: _start_lines(host.issuer))]
 
     @hookimpl
     def lifespans(self, host: Host) -> Sequence[Lifespan]:
@@ -188,7 +189,7 @@ class Plugin:
 
 def _start_lines(issuer: str) -> list[StartLine]:
     return [
-        StartLine(words="Your account: who you are here, and what you allowed applications", link=issuer + ACCOUNT),
-        StartLine(words="For applications, the issuer of OpenID Connect and OAuth 2.0:", value=issuer),
-        StartLine(words="Its discovery document", link=f"{issuer}/.well-known/openid-configuration"),
+        StartLine(words=Message("Your account: who you are here, and what you allowed applications"), link=issuer + ACCOUNT),
+        StartLine(words=Message("For applications, the issuer of OpenID Connect and OAuth 2.0:"), value=issuer),
+        StartLine(words=Message("Its discovery document"), link=f"{issuer}/.well-known/openid-configuration"),
     ]
