@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -141,6 +142,10 @@ class Entry:
         """The name of the module."""
         return self.file.partition("/src/")[2].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
+    def is_there(self) -> bool:
+        """Whether its file has the line."""
+        return bool(self.mutants()) if self.instead else self.what in _lines(self.file)
+
     def mutants(self) -> list[str]:
         """The file without the line, or with each of what may stand instead; none when the line is not there."""
         path = ROOT / self.file
@@ -158,12 +163,12 @@ def entries() -> list[Entry]:
 def missing() -> list[str]:
     """Deciding lines without an entry."""
     known = {str(one) for one in entries()}
-    return [line for file in _files() for what in decisive((ROOT / file).read_text()) if (line := f"{file}: {what}") not in known]
+    return [line for file in _files() for what in _lines(file) if (line := f"{file}: {what}") not in known]
 
 
 def stale() -> list[str]:
     """Entries whose line is gone."""
-    return [str(one) for one in entries() if not one.mutants()]
+    return [str(one) for one in entries() if not one.is_there()]
 
 
 def survivors(chosen: Sequence[Entry], jobs: int) -> list[str]:
@@ -194,6 +199,13 @@ def _entry(file: str, what: str, value: str | list[str] | dict[str, str | list[s
     given = value if isinstance(value, dict) else {"test": value}
     lists = {name: (one,) if isinstance(one, str) else tuple(one) for name, one in given.items()}
     return Entry(file, what, lists.get("test", ()), " ".join(lists.get("reason", ())), lists.get("instead", ()))
+
+
+@cache
+def _lines(file: str) -> tuple[str, ...]:
+    """What decides in a file, in the order of its lines."""
+    path = ROOT / file
+    return tuple(decisive(path.read_text())) if path.exists() else ()
 
 
 def _files() -> Iterator[str]:

@@ -41,6 +41,8 @@ NEED_NOT = {
     "plugins/ca/src/greatseal_ca/issuer.py:issue": "of our own CA certificate, which was checked when it was opened",
     "plugins/ca/src/greatseal_ca/lists.py:_verify": "of our own CA certificate, which was checked when it was opened",
     "plugins/ca/src/greatseal_ca/status.py:_root": "compared with the keys of signers, which passed",
+    "plugins/mtc/src/greatseal_mtc/settings.py:_key_in": "key_of_spki, which it calls, passes it",
+    "plugins/passkey/src/greatseal_passkey/attestation.py:_identifier": "its digest names a model; what checks with it passes it first",
     "plugins/jar/src/greatseal_jar/encryption.py:encrypted": "encryption_key, whose key it gets, passed it",
 }
 """Functions that take a key and need not pass it, and why."""

@@ -35,7 +35,8 @@ SAID = """
 """The language of a page, and each text on it."""
 OF_PEOPLE = {
     "Ada Example", "Blue security key", "Example Bank", "Example Organisation", "Example Wiki", "My phone", "Payment W4SCT",
-    "Living room TV", "Pay 123.50 EUR to “Merchant A”", "The account of the receiver is “DE02100100109307118603”", "actions: initiate, status", "XXXX-XXXX",
+    "Living room TV", "Pay 123.50 EUR to “Merchant A”", "The account of the receiver is “DE02100100109307118603”",
+    "actions: initiate, status", "XXXX-XXXX",
     "ada", "ada@example.org", "administrators, staff", "email", "groups", "offline_access", "openid", "profile",
 }  # fmt: skip
 """What people and administrators wrote themselves."""

@@ -2,13 +2,13 @@
 
 import pytest
 
-from greatseal.api.identity import FactorPolicy
+from greatseal.api.factors import FactorPolicy
 from greatseal.testing.distributions import install
 from greatseal_idp import tables as t
 
 POLICY = """
 from greatseal import hookimpl
-from greatseal.api.identity import FactorPolicy
+from greatseal.api.factors import FactorPolicy
 from greatseal.api.problems import Unavailable
 
 

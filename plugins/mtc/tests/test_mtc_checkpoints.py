@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from greatseal.api.declarations import Job
 from greatseal.api.problems import Conflict, StartProblem
-from greatseal.clock import FakeClock
+from greatseal.testing import FakeClock
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.service import document, serve
 from greatseal_mtc import merkle

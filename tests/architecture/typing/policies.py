@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
+from greatseal.api.factors import Factor, FactorPolicy
 from greatseal.api.http import Call
-from greatseal.api.identity import Authenticated, Factor, FactorPolicy
+from greatseal.api.identity import Authenticated
 
 
 class AdministratorsByTwo(FactorPolicy):

@@ -12,9 +12,7 @@ from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from greatseal.api.components import Component
 from greatseal.api.declarations import Secret
-from greatseal.api.directory import User
 from greatseal.api.http import Call, Caller, Reply
 from greatseal.api.messages import Text
 from greatseal.api.problems import Forbidden, Unauthenticated
@@ -277,47 +275,6 @@ WithSession: TypeAlias = Callable[[Tx, SessionView], object] | None
 """What commits with a new session, such as what a plugin keeps of it; perhaps called twice, no I/O."""
 
 
-class FactorPolicy(Component):
-    """Wants more of some people than what they proved, such as the code of a token that they have."""
-
-    @abstractmethod
-    async def missing(self, authenticated: Authenticated, user: User | None, call: Call) -> Sequence[str]:
-        """By what the person can prove what is missing, as in :class:`FactorRequired`; nothing when it is enough.
-
-        ``user`` is the person as their directory knows them, None where no directory serves the realm. Asked at every sign-in, before the
-        session is made. What it raises refuses the sign-in.
-        """
-
-    async def enrolment(self, authenticated: Authenticated, user: User | None) -> str | None:
-        """The path of the page where the person gets what :meth:`missing` asks for, None for who has it."""
-        return None
-
-    async def lacks(self, session: SessionView) -> bool:
-        """Whether the session was let in without what its person could prove, such as on a device that is not asked for a code."""
-        return False
-
-
-class Factor(Component):
-    """One more proof of a person who is known, such as the code of a token: who wants more looks here at what the person has."""
-
-    amr: ClassVar[tuple[str, ...]]
-    """The authentication methods (RFC 8176) that it proves. What is ``typed`` comes beside those of the session."""
-    typed: ClassVar[bool] = True
-    """Whether it is a code to be typed (:meth:`prove`), or else a sign-in of its own: that of the :class:`LoginScript` of this ``name``."""
-    page: ClassVar[str]
-    """The path of the page where a person gets one."""
-    words: ClassVar[Text]
-    """Of the link there."""
-
-    @abstractmethod
-    async def held(self, subject: str, user: User | None) -> bool:
-        """Whether the person has one that can be proven now. ``user`` as for a :class:`FactorPolicy`."""
-
-    async def prove(self, subject: str, user: User | None, code: Secret) -> bool:
-        """Whether the code is good, which is used up by the question. The caller counts attempts."""
-        raise NotImplementedError
-
-
 class ExpiredTicket(msgspec.Struct, frozen=True, kw_only=True):
     """Who may change an expired password: the person who just proved the old one."""
 
@@ -385,7 +342,7 @@ class Login(Protocol):
         """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""
 
     async def lacks(self, session: SessionView) -> bool:
-        """Whether the session was let in with less than its person has (:meth:`FactorPolicy.lacks`).
+        """Whether the session was let in with less than its person has (:meth:`greatseal.api.factors.FactorPolicy.lacks`).
 
         Then it makes and takes away no way to sign in: its page leads to the one where it proves more (:meth:`Pages.step_up`).
         """

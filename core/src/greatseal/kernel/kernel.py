@@ -121,8 +121,7 @@ class Kernel:
 
     def admin(self) -> settings.Admin | None:
         """The settings of the admin listener, None without the section."""
-        found = self.bound.tables.get(settings.Admin)
-        return found if isinstance(found, settings.Admin) else None
+        return cast("settings.Admin | None", self.bound.tables.get(settings.Admin))
 
     def this_node(self) -> NodeInfo:
         """What other nodes and administrators see of this one: its peers reach it under its base URL."""

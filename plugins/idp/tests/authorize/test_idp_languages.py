@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from greatseal.api.problems import StartProblem
-from greatseal.kernel.kernel import Kernel
 from greatseal.testing.catalogues import PSEUDO, catalogue, install_catalogue, pseudo
-from greatseal.testing.service import document
+from greatseal.testing.service import document, serve
 
 SIGN_IN = "/ui/auth/login"
 GERMAN = {"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}
@@ -120,6 +119,7 @@ async def test_the_colour_the_logo_and_the_words_of_the_organisation(open_idp: A
     ("links", [{"words": "x", "url": "//evil.example"}]), ("links", [{"words": "x", "url": "/x"}] * 11),
     ("logo_url_dark", "x y"), ("languages", ["xx"]),
 ])  # fmt: skip
-def test_a_look_that_cannot_be_is_told_at_the_start(tmp_path: Any, key: str, value: Any) -> None:
+async def test_a_look_that_cannot_be_is_told_at_the_start(tmp_path: Any, key: str, value: Any) -> None:
     with pytest.raises(StartProblem, match=rf"\[webui\] {key}"):
-        Kernel(document(tmp_path, ["idp"], webui={key: value}))
+        async with serve(document(tmp_path, ["idp"], webui={key: value})):
+            pass

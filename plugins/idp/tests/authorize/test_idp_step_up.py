@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from greatseal.api.directory import AccountState
-from greatseal.api.identity import Factor
+from greatseal.api.factors import Factor
 from greatseal.api.problems import StartProblem
 from greatseal.testing import FakeClock
 from greatseal.testing.desk import hidden_fields
@@ -26,7 +26,7 @@ ESSENTIAL = '{"id_token": {"acr": {"essential": true, "values": ["%s"]}}}'
 
 FACTOR = """
 from greatseal import hookimpl
-from greatseal.api.identity import Factor
+from greatseal.api.factors import Factor
 
 
 class Codes(Factor):

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
 from greatseal import der
+from greatseal.jose.acceptance import accept_public_key
 
 __all__ = ["BadSignature", "CosignerKey", "key_of_spki", "signature_algorithm", "spki_of", "verify"]
 
@@ -36,7 +37,7 @@ class BadSignature(ValueError):
 def key_of_spki(spki: bytes) -> CosignerKey:
     """The key of a DER SubjectPublicKeyInfo. Raises ValueError for what no cosigner has."""
     try:
-        key = load_der_public_key(spki)
+        key = accept_public_key(load_der_public_key(spki))
     except Exception as error:  # a ValueError, or UnsupportedAlgorithm, by what is wrong
         raise ValueError("not the SubjectPublicKeyInfo of a public key") from error
     signature_algorithm(key)

@@ -13,6 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
 
+from greatseal.jose.acceptance import accept_public_key
 from greatseal_mtc.algorithms import CosignerKey, key_of_spki, spki_of
 from greatseal_mtc.wire import cosigned_message
 
@@ -278,10 +279,12 @@ def _kinds(role: Any, key: object) -> Sequence[Kind]:
 
 
 def _key(kind: Kind, material: bytes) -> CosignerKey:
-    match kind:
-        case Kind.ECDSA:
-            return key_of_spki(material)
-        case Kind.MLDSA44_COSIGNER:
-            return mldsa.MLDSA44PublicKey.from_public_bytes(material)
-        case _:
-            return ed25519.Ed25519PublicKey.from_public_bytes(material)
+    if kind is Kind.ECDSA:
+        return key_of_spki(material)
+    key: CosignerKey
+    if kind is Kind.MLDSA44_COSIGNER:
+        key = mldsa.MLDSA44PublicKey.from_public_bytes(material)
+    else:
+        key = ed25519.Ed25519PublicKey.from_public_bytes(material)
+    accept_public_key(key)
+    return key

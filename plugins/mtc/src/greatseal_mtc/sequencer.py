@@ -21,7 +21,7 @@ from greatseal.api.problems import Problem, StartProblem, Unavailable
 from greatseal_mtc import tiles
 from greatseal_mtc.hashes import HASHES
 from greatseal_mtc.merkle import MAX_SIZE
-from greatseal_mtc.state import Batch, Made, State, Tree, entries_of, staged_name
+from greatseal_mtc.state import Batch, Made, State, Tree, entries_of, made_otherwise, staged_name
 from greatseal_mtc.tiles import MAX_ENTRY, Edge, TileCache, TileName
 from greatseal_mtc.views import LogView, OutOfRange
 
@@ -201,7 +201,7 @@ class Log(LogView):
         """The log as its head and the staged entries say."""
         found = State.decode(head).made
         if found != made:
-            raise StartProblem(*(_made_otherwise(self.name, field, found, made) for field in _differing(found, made)))
+            raise StartProblem(*made_otherwise(self.name, found, made))
         self._tree = Tree.of(head)
         bundle = await self._partial_bundle() if head.size & 0xFF else b""
         tree = self._tree = Tree.of(head, bundle)
@@ -392,24 +392,9 @@ RECOVER = "put back the whole log, or open the next log number with 'greatseal l
 
 
 def _grown(before: Tree, edge: Edge, state: State) -> Tree:
-    head = LogHead(size=edge.size, root=edge.root(before.hash), edge=state.encode())
-    return Tree(head, state, edge, before.hash)
+    return Tree(LogHead(size=edge.size, root=edge.root(before.hash), edge=state.encode()), state, edge, before.hash)
 
 
 def _is_full(path: str, size: int) -> bool:
     name = tiles.parse_path(path)
     return name.number < size >> 8 * ((name.level or 0) + 1)
-
-
-def _differing(one: Made, other: Made) -> list[str]:
-    return [field for field in Made.__struct_fields__ if getattr(one, field) != getattr(other, field)]
-
-
-KEYS = {"hash": "hash_alg", "dialect": "dialect", "number": "log_number", "anchor": "trust_anchor_id"}
-
-
-def _made_otherwise(name: str, field: str, found: Made, wanted: Made) -> str:
-    return (
-        f"log {name} was made with {KEYS[field]} {getattr(found, field)!r}, the configuration says {getattr(wanted, field)!r}: "
-        "a log keeps what it was made with; set it back, or open the next log number with 'greatseal log recover'"
-    )

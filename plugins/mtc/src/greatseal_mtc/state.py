@@ -6,7 +6,7 @@ from greatseal.api.log import LogCorrupt, LogHead
 from greatseal_mtc.hashes import HASHES, Hash
 from greatseal_mtc.tiles import FULL, Edge, TileName
 
-__all__ = ["Batch", "Made", "State", "Tree", "entries_of", "staged_name"]
+__all__ = ["Batch", "Made", "State", "Tree", "entries_of", "made_otherwise", "staged_name"]
 
 
 class Made(msgspec.Struct, frozen=True, array_like=True):
@@ -20,6 +20,20 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
     dialect: str
     number: int
     anchor: str
+
+
+KEYS = {"hash": "hash_alg", "dialect": "dialect", "number": "log_number", "anchor": "trust_anchor_id"}
+"""Where the configuration says how."""
+
+
+def made_otherwise(name: str, found: Made, wanted: Made) -> list[str]:
+    """How a log that is there differs from the configuration, a line for each."""
+    return [
+        f"log {name} was made with {key} {getattr(found, field)!r}, the configuration says {getattr(wanted, field)!r}: "
+        "a log keeps what it was made with; set it back, or open the next log number with 'greatseal log recover'"
+        for field, key in KEYS.items()
+        if getattr(found, field) != getattr(wanted, field)
+    ]
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):

@@ -2,7 +2,7 @@
 
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
-from greatseal.api.identity import Factor
+from greatseal.api.factors import Factor
 from greatseal.api.messages import Message
 from greatseal.api.otp import Holder
 from greatseal_otp.codes import Codes

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from greatseal.api.directory import User
+from greatseal.api.factors import Factor, FactorPolicy
 from greatseal.api.http import Call
-from greatseal.api.identity import Authenticated, Factor, FactorPolicy, PasswordAndCode, SessionView
+from greatseal.api.identity import Authenticated, PasswordAndCode, SessionView
 from greatseal.api.otp import Holder
 from greatseal.host import Host
 from greatseal_otp.codes import Codes

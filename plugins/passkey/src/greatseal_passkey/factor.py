@@ -1,7 +1,7 @@
 """A passkey, from somebody who is signed in already: they sign in once more with it."""
 
 from greatseal.api.directory import User
-from greatseal.api.identity import Factor
+from greatseal.api.factors import Factor
 from greatseal.api.messages import Message
 from greatseal_passkey.page import PAGE
 from greatseal_passkey.script import SIGN_IN

@@ -12,6 +12,7 @@ import msgspec
 from greatseal.api.audit import AuditEvent
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import User
+from greatseal.api.factors import Factor, FactorPolicy
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
     AccessDenied,
@@ -25,8 +26,6 @@ from greatseal.api.identity import (
     Denied,
     Enrolling,
     ExpiredTicket,
-    Factor,
-    FactorPolicy,
     FactorRequired,
     LoggedIn,
     LoginContext,

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from greatseal.api.identity import Factor, SessionView, Upstream
+from greatseal.api.factors import Factor
+from greatseal.api.identity import SessionView, Upstream
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.sessions.ladder import Ladder

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from greatseal.api.declarations import Secret
+from greatseal.api.factors import Factor
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
-from greatseal.api.identity import AccessDenied, Denied, Factor, Headers, SessionView
+from greatseal.api.identity import AccessDenied, Denied, Headers, SessionView
 from greatseal.api.messages import Message, Text
 from greatseal.api.problems import BadRequest, RateLimited
 from greatseal.host import Host
