@@ -241,6 +241,30 @@ async def test_a_checkpoint_of_another_key_origin_or_form_is_not_believed(log):
     assert "calls itself log.example/2" in str(await lie(follower(log), seen))
 
 
+async def test_a_checkpoint_that_witnesses_alone_signed_is_not_believed(log):
+    log.witnesses = [(WITNESS_KEY, WITNESS)]
+    log.grow(3)
+    note = log.note()
+    log.objects["checkpoint"] = Note(note.text, note.signatures[1:]).encoded
+    follow = follower(log, witnesses=[WITNESS_KEY])
+
+    assert "not signed by a key of the log" in str(await lie(follow, follow.nothing(ORIGIN)))
+
+
+async def test_a_fork_whose_tiles_are_not_there_or_others_is_told_so(log):
+    log.grow(40)
+    seen = await follower(log).step(follower(log).nothing(ORIGIN), Heard())
+    other = Published()
+    other.grow(600, "another")
+    log.objects = other.objects
+    tile = "tile/0/000"
+    content = log.objects.pop(tile)
+    with pytest.raises(Away, match=f"{tile} is not there"):
+        await follower(log).step(seen, Heard())
+    log.objects[tile] = bytes(len(content))
+    assert "the tiles of the log are not those of its tree of 600" in str(await lie(follower(log), seen))
+
+
 async def test_too_few_cosignatures_are_refused_and_enough_are_taken(log):
     follow = follower(log, witnesses=[WITNESS_KEY], quorum=1)
     log.grow(3)

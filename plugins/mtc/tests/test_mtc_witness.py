@@ -17,7 +17,7 @@ from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.note import Checkpoint, Kind, Note, NoteKey, open_note
 from greatseal_mtc.note import signature_lines as lines_of
 from greatseal_mtc.wire import cosigned_message
-from greatseal_mtc.witness.state import Next, move
+from greatseal_mtc.witness.state import Next, move, remember_cosignatures
 from greatseal_mtc.witnessing import AddCheckpoint, SignSubtree
 
 ORIGIN = "log.example/1"
@@ -214,6 +214,40 @@ async def test_what_was_recorded_and_not_signed_is_signed_when_it_is_asked_for(d
     status, said = await desk.add(AddCheckpoint(5, (), note).encoded)
     assert status == 200
     desk.check(5, said)
+
+
+async def test_of_first_steps_at_once_one_is_taken(desk):
+    answers = await asyncio.gather(*(desk.add(step(0, 8, leaves)) for leaves in (LEAVES, FORKED) for _ in range(5)))
+
+    won = {line.signature for status, said in answers if status == 200 for line in lines_of(said)}
+    trees = [note_of(8, leaves) for leaves in (LEAVES, FORKED)]
+    signed = {note.text for note in trees for status, said in answers if status == 200 for line in lines_of(said) if _any(desk, note, line)}
+    assert won
+    assert len(signed) == 1, "it cosigned two trees of one size"
+
+
+def _any(desk: Desk, note: Note, line: Any) -> bool:
+    return any(_is_good(key, note, line) for key in desk.keys if key.id == line.id)
+
+
+@pytest.mark.parametrize(("size", "root_of"), [(5, bytes(31)), (5, b""), (1 << 48 | 1, bytes(32))])
+async def test_a_checkpoint_that_cannot_be_is_400(desk, size, root_of):
+    checkpoint = Checkpoint(ORIGIN, size, root_of)
+    note = Note(checkpoint.text, (KEY.signature(SECRET.sign(KEY.message(checkpoint))),))
+
+    assert (await desk.add(AddCheckpoint(0, (), note).encoded))[0] == 400
+
+
+async def test_cosignatures_of_a_step_before_are_not_kept_for_the_next_one(desk):
+    """The step before was slow to sign: what it kept must not stand under the checkpoint of now."""
+    host, id = desk.service.host("mtc"), sha256(ORIGIN.encode()).hexdigest()
+    assert (await desk.add(step(0, 5)))[0] == 200
+    assert (await desk.add(step(5, 8)))[0] == 200
+
+    await host.db.write(remember_cosignatures, id, 5, root(LEAVES, 0, 5), b"late")
+
+    _, _, shown = await desk.send(f"{id}/checkpoint")
+    assert len(open_note(Note.parse(shown.encode()), [KEY, *desk.keys])[1]) == 3
 
 
 # ---- sign-subtree

@@ -17,7 +17,7 @@ from greatseal.api.problems import Problem
 from greatseal.net import AddressPolicy, NameResolver, fetch
 from greatseal_mtc import tiles
 from greatseal_mtc.hashes import Hash
-from greatseal_mtc.merkle import MAX_SIZE
+from greatseal_mtc.merkle import MAX_SIZE, BadProof, consistency, verify_consistency
 from greatseal_mtc.note import MAX_NOTE, BadNote, Checkpoint, Note, NoteKey, open_note
 from greatseal_mtc.tiles import FULL, Edge, MissingTile, Reader, TileCache, TileName
 from greatseal_mtc.wire import parse_bundle
@@ -192,11 +192,12 @@ class Follower:
             "", self._hash, size, TileCache(CACHE_BYTES), lambda name: self._source.object(tiles.parse_path(name), FULL * self._hash.size)
         )
         try:
-            whole, found = await reader.hashes([(0, size), (0, older)])
+            found, *proof = await reader.hashes([(0, older), *consistency(0, older, size)])
+            verify_consistency(self._hash, 0, older, size, subtree=found, root=root, proof=proof)
         except MissingTile as missing:
             raise Away(str(missing)) from None
-        if whole != root:
-            raise Lie(f"the tiles of the log are not those of its tree of {size} entries")
+        except BadProof:  # so nobody can tell what the older tree was: not by these tiles
+            raise Lie(f"the tiles of the log are not those of its tree of {size} entries") from None
         return found
 
     async def _why(self, seen: Seen, checkpoint: Checkpoint, note: bytes) -> Lie:
