@@ -15,6 +15,7 @@ import msgspec
 from bench.inside import hostile_rows, registry_rows, store_rows
 from bench.inventory import inventory_rows
 from bench.log import log_rows
+from bench.log_orders import log_order_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
@@ -77,6 +78,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         ("provider", provider_rows),
         ("status", revocation_rows),
         ("log", log_rows),
+        ("log-orders", log_order_rows),
         ("postgres", postgres_rows),
     ):
         (folder / name).mkdir()

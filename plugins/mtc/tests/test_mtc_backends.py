@@ -24,7 +24,7 @@ from greatseal.testing.schema import schema_matches
 from greatseal.testing.store import open_test_database
 from greatseal_mtc.backends import files
 from greatseal_mtc.backends.files import FilesBackend
-from greatseal_mtc.backends.journal import HEADER
+from greatseal_mtc.backends.journal import HEADER, Discarded, Segment
 from greatseal_mtc.backends.sql import SqlBackend
 from greatseal_mtc.tables import SCHEMA
 
@@ -306,3 +306,108 @@ async def test_a_torn_base_or_a_journal_with_a_gap_stops_the_holder(tmp_path) ->
 
 
 ONE_HEAD = HEADS[0]
+
+
+async def test_two_documents_are_two(tmp_path, database_url) -> None:
+    async with open_test_database(database_url, SCHEMA) as database:
+        for backend in (FilesBackend(tmp_path), SqlBackend(database)):
+            async with backend.hold(LOG) as writer:
+                await writer.publish("checkpoint", b"one")
+                await writer.publish("landmarks", b"two")
+                await writer.publish("checkpoint", b"three")
+                assert [await writer.published(name) for name in ("checkpoint", "landmarks")] == [b"three", b"two"]
+
+
+async def test_f27_a_document_is_no_tile(tmp_path) -> None:
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        for name in ("tile", "tile/0/000"):
+            with pytest.raises(ValueError, match="no name of a document"):
+                await writer.publish(name, b"x")
+        assert await writer.read("tile/0/000") is None
+
+
+async def test_f04_a_reader_of_a_torn_head_has_what_is_on_the_disk_for_sure(tmp_path) -> None:
+    head = tmp_path / LOG / ".log" / "head"
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        await writer.commit(None, HEADS[0], {})
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        await writer.commit(HEADS[0], HEADS[1], {})
+        head.write_bytes(head.read_bytes()[:-3])
+        assert await FilesBackend(tmp_path).reader(LOG).head() == HEADS[0]
+        (tmp_path / LOG / ".log" / "base").unlink()
+        assert await FilesBackend(tmp_path).reader(LOG).head() is None
+
+
+async def test_f04_what_was_discarded_does_not_come_back_with_what_is_done_again(tmp_path) -> None:
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        await writer.commit(None, HEADS[0], objects_of(1))
+        await writer.discard(["staged/1"])
+        await writer.commit(HEADS[0], HEADS[1], {})
+        shutil.copytree(tmp_path / LOG, tmp_path / "copy" / LOG)
+    async with FilesBackend(tmp_path / "copy").hold(LOG) as writer:
+        assert await writer.head() == HEADS[1]
+        assert await writer.read("staged/1") is None
+        assert await writer.read("tile/0/001") == objects_of(1)["tile/0/001"]
+
+
+async def test_f07_a_commit_that_can_neither_be_made_nor_undone_waits_for_the_next_holder(tmp_path, monkeypatch) -> None:
+    def fails(_paths) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        await writer.commit(None, HEADS[0], objects_of(1))
+        failing(monkeypatch, "mtc.files.object", "eio", 1)
+        monkeypatch.setattr(files, "remove", fails)
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await writer.commit(HEADS[0], HEADS[1], objects_of(2))
+        with pytest.raises(Unavailable):
+            await writer.publish("checkpoint", b"a note")
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / LOG, copy / LOG)
+    monkeypatch.undo()
+    assert await seen(copy) == 2
+
+
+async def test_f07_a_folder_that_cannot_be_made_is_an_outage(tmp_path) -> None:
+    (tmp_path / LOG).write_bytes(b"no folder")
+    with pytest.raises(Unavailable):
+        async with FilesBackend(tmp_path).hold(LOG):
+            pass
+
+
+async def test_f07_a_disk_that_does_not_give_a_tile_is_an_outage(tmp_path) -> None:
+    async with FilesBackend(tmp_path).hold(LOG) as writer:
+        (tmp_path / LOG / "tile" / "0").mkdir(parents=True)
+        (tmp_path / LOG / "tile" / "0" / "000").symlink_to("000")
+        with pytest.raises(Unavailable):
+            await writer.read("tile/0/000")
+
+
+async def test_f05_a_holder_that_lost_the_log_leaves_it_as_it_is_when_it_ends(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "SEGMENT", 1)  # nothing is done again that was brought to the disk
+    stale = FilesBackend(tmp_path).hold(LOG)
+    writer = await stale.__aenter__()
+    await writer.commit(None, HEADS[0], objects_of(1))
+    (tmp_path / LOG / ".log" / "lock").unlink()
+    await committed_on(tmp_path)
+    await stale.__aexit__(None, None, None)
+    assert await seen(tmp_path) == 5
+
+
+async def committed_on(folder: Path) -> None:
+    """Another holder goes on up to five."""
+    async with FilesBackend(folder).hold(LOG) as writer:
+        for before, after in pairwise(HEADS):
+            await writer.commit(before, after, objects_of(after.size))
+
+
+def test_f04_what_an_older_turn_left_in_the_journal_is_no_record(tmp_path) -> None:
+    segment = Segment(str(tmp_path / "journal"))
+    for number in (1, 2, 3):
+        segment.append(number, Discarded((f"name {number}",)))
+    segment.end = 0
+    segment.append(4, Discarded(("name 4",)))
+
+    assert list(segment.records()) == [(4, Discarded(("name 4",)))]
+    segment.close()

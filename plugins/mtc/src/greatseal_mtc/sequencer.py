@@ -275,12 +275,12 @@ class Log(LogView):
                     await self._discard()
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             self._refuse(batch, error)
-            return
-        for id, _, caller in batch:
-            appended = self._last[id] if id in self._last else known[id]
-            for one in (caller, *self._callers.pop(id)):
-                if not one.done():
-                    one.set_result(appended)
+        else:
+            for id, _, caller in batch:
+                appended = self._last[id] if id in self._last else known[id]
+                for one in (caller, *self._callers.pop(id)):
+                    if not one.done():
+                        one.set_result(appended)
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> None:
         if not isinstance(error, Unavailable):

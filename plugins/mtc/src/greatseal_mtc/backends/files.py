@@ -95,10 +95,9 @@ class FilesReader(LogReader):
 class FilesWriter(FilesReader, LogWriter):
     """The files, while the lock is held. What writes runs in a thread, one after another."""
 
-    def __init__(self, place: Place, lock: int, segment: int = SEGMENT) -> None:
+    def __init__(self, place: Place, lock: int) -> None:
         super().__init__(place)
         self._lock = lock
-        self._size = segment
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
         self._settler = ThreadPoolExecutor(1, thread_name_prefix="log-settler")
         self._settling: Unsettled | None = None
@@ -257,7 +256,7 @@ class FilesWriter(FilesReader, LogWriter):
     def _writable(self) -> Segment:
         """The segment for the next record."""
         current, other = self._segments
-        if current.end < self._size:
+        if current.end < SEGMENT:
             return current
         current.sync()
         self._wait()
