@@ -150,7 +150,8 @@ async def test_r114_a_password_that_was_reset_is_changed_and_its_rules_are_said(
         await attempt(parts, "carol", "wrong")
 
     refused = await change(parts, "carol", "carolpw", "abc")
-    assert refused == ChangeRefused(messages=("the directory refused the new password: Password fails quality checking policy",))
+    assert isinstance(refused, ChangeRefused)
+    assert [str(one) for one in refused.messages] == ["the directory refused the new password: Password fails quality checking policy"]
     assert isinstance(await change(parts, "carol", "carolpw", "carol's new one"), Authenticated)
 
     assert isinstance(await attempt(parts, "carol", "carol's new one"), Authenticated)

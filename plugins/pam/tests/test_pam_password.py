@@ -8,6 +8,7 @@ import pytest
 
 from greatseal.api.declarations import Secret
 from greatseal.api.identity import AccountRefused, Authenticated, ChangeRefused, Denied, NotMine, Password, PasswordExpired
+from greatseal.api.messages import Message
 from greatseal.api.problems import Problem, Unavailable
 from greatseal.testing.logins import AuthenticatorContract, PasswordChangerContract, context_of
 from greatseal_pam.password import PamChanger, PamPassword
@@ -149,7 +150,7 @@ async def test_the_words_of_the_modules_are_for_the_person(stack, ask):
 
     assert refused == ChangeRefused(messages=("Too short for this house",))
     stack.say(password=["required pam_deny.so"])
-    assert await change(ask()) == ChangeRefused(messages=("the new password was refused; choose another",))
+    assert await change(ask()) == ChangeRefused(messages=(Message("the new password was refused; choose another"),))
 
 
 @pytest.mark.parametrize("new", ["", "a\0b", "x" * 512])
@@ -157,7 +158,7 @@ async def test_a_new_password_that_pam_cannot_be_given_is_refused(ask, new):
     refused = await change(ask(), new=new)
 
     assert isinstance(refused, ChangeRefused)
-    assert "511 bytes" in refused.messages[0]
+    assert "511 bytes" in str(refused.messages[0])
     assert isinstance(await attempt(ask()), Authenticated)
 
 

@@ -1,11 +1,13 @@
 """Templates in every language: what stands between ``{% trans %}`` and ``{% endtrans %}`` is translated when a template is compiled."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined, TemplateNotFound, nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import InternationalizationExtension
+from jinja2.nodes import Node
 from markupsafe import Markup
 
 from greatseal.api.languages import Language
@@ -43,10 +45,12 @@ class Templates:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,
             extensions=[_Translated],
             # As text, a Message is English already.
             finalize=None if language.plain else lambda value: language.text(value) if type(value) is Message else value,
         )
+        environment.code_generator_class = _Generator
         environment.policies["ext.i18n.trimmed"] = True
         environment.extend(language=language)
         install: Any = environment
@@ -78,6 +82,23 @@ class _Packages(BaseLoader):
             except (ImportError, ValueError) as error:
                 raise TemplateNotFound(template, f"the package {package} has no folder templates: {error}") from None
         return loader.get_source(environment, file)
+
+
+class _Generator(CodeGenerator):
+    """Writes out at once what stands side by side: a translation and the text around it."""
+
+    def blockvisit(self, nodes: Iterable[Node], frame: Frame) -> None:
+        super().blockvisit(_joined(nodes), frame)
+
+
+def _joined(written: Iterable[Node]) -> list[Node]:
+    found: list[Node] = []
+    for node in written:
+        if isinstance(node, nodes.Output) and found and isinstance(found[-1], nodes.Output):
+            found[-1] = nodes.Output([*found[-1].nodes, *node.nodes], lineno=found[-1].lineno)
+        else:
+            found.append(node)
+    return found
 
 
 class _Translated(InternationalizationExtension):
