@@ -15,7 +15,7 @@ import msgspec
 from bench.inside import hostile_rows, registry_rows, store_rows
 from bench.inventory import inventory_rows
 from bench.log import log_rows
-from bench.log_orders import log_order_rows
+from bench.log_orders import log_order_rows, tile_rows
 from bench.measure import Row
 from bench.orders import order_rows
 from bench.postgres import MILLION, postgres_rows
@@ -66,6 +66,13 @@ def revocation_rows(folder: Path) -> Iterator[Row]:
     yield from lists_rows(folder)
 
 
+def log_rows_of_services(folder: Path) -> Iterator[Row]:
+    """Orders with a log, and its tiles."""
+    for name, measured in (("orders", log_order_rows), *([("tiles", tile_rows)] if installed() else [])):
+        (folder / name).mkdir()
+        yield from measured(folder / name)
+
+
 def all_rows(folder: Path) -> Iterator[Row]:
     """Each as soon as it is known; rows whose rounds take turns are known together."""
     for name, measured in (
@@ -78,7 +85,7 @@ def all_rows(folder: Path) -> Iterator[Row]:
         ("provider", provider_rows),
         ("status", revocation_rows),
         ("log", log_rows),
-        ("log-orders", log_order_rows),
+        ("logs", log_rows_of_services),
         ("postgres", postgres_rows),
     ):
         (folder / name).mkdir()

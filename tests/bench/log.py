@@ -47,7 +47,7 @@ def log_rows(folder: Path) -> Iterator[Row]:
     yield asyncio.run(_append_row(folder))
     sizes = {SMALL: folder / "small", LARGE: folder / "large"}
     for size, place in sizes.items():
-        asyncio.run(_fill(place, size))
+        asyncio.run(fill(place, size))
     yield from asyncio.run(_proof_rows(sizes[LARGE]))
     yield asyncio.run(_start_row(sizes[LARGE]))
     yield _memory_row(sizes)
@@ -99,7 +99,7 @@ def _floor(path: Path, body: bytes, entries: int = 50_000) -> float:
     return (own_cpu_us() - used) / entries
 
 
-async def _fill(folder: Path, size: int) -> None:
+async def fill(folder: Path, size: int) -> None:
     """A log of that size, in few commits."""
     chunk = 1 << 14
     group, waiting, sequencer.GROUP, sequencer.WAITING = sequencer.GROUP, sequencer.WAITING, chunk, chunk
