@@ -37,6 +37,7 @@ STAY = {
     "mtc_log": "one for each log",
     "mtc_object": "what a log holds it holds for ever: two rows for each 256 entries",
     "mtc_document": "a checkpoint for each log",
+    "mtc_witness": "one for each log that [witness] names",
     "ca_admin_operator": "administrators delete operators",
     "ca_admin_halt": "one row",
     "mtc_current": "one for each CA",

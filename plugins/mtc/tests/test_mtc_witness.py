@@ -153,7 +153,7 @@ async def test_two_trees_of_one_size_are_409_and_kept_for_everybody_to_see(desk)
         b"", b"\n\n", b"old 0\n\n", b"old -1\n\nx\n1\nx\n\n", b"old 00\n\n" + note_of(1).encoded, b"old 1\nAA==\n\n" + note_of(2).encoded,
         b"new 0\n\n" + note_of(1).encoded, b"old 0\r\n\r\n" + note_of(1).encoded, b"\xff" * 1000, b"old 0\n" + b"A" * 60_000,
         AddCheckpoint(0, (bytes(32),) * 64, note_of(1)).encoded, b"old 0\n\n" + note_of(1).encoded.replace("\u2014".encode(), b"-"),
-        b"old 18446744073709551616\n\n" + note_of(1).encoded,
+        b"old 18446744073709551616\n\n" + note_of(1).encoded, b"old 0\n\n" + Note("x\n", note_of(1).signatures).encoded,
     ],
 )  # fmt: skip
 async def test_what_is_no_request_is_400(desk, body):
@@ -214,6 +214,27 @@ async def test_what_was_recorded_and_not_signed_is_signed_when_it_is_asked_for(d
     status, said = await desk.add(AddCheckpoint(5, (), note).encoded)
     assert status == 200
     desk.check(5, said)
+
+
+@pytest.mark.parametrize("old", [0, 5])
+async def test_of_two_proven_steps_from_one_size_one_is_taken(desk, monkeypatch, old):
+    """Both were held against the same state before either was written."""
+    if old:
+        assert (await desk.add(step(0, old)))[0] == 200
+    host = desk.service.host("mtc")
+    witness, both = host._plugin.witness(host).witness, asyncio.Barrier(2)
+    proven = witness._proven
+
+    async def waiting(*args: Any) -> None:
+        await proven(*args)
+        await both.wait()
+
+    monkeypatch.setattr(witness, "_proven", waiting)
+
+    answers = await asyncio.gather(*(desk.add(step(old, 8, leaves)) for leaves in (LEAVES, FORKED)))
+
+    assert sorted(status for status, _ in answers) == [200, 409]
+    assert "8\n" in [said for _, said in answers]
 
 
 async def test_of_first_steps_at_once_one_is_taken(desk):

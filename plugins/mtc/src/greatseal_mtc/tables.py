@@ -162,4 +162,18 @@ landmark = table(
 """Landmarks of the log that a CA writes, from ``sequence_no`` 0 on in each log: ``tree_size`` is what it freezes, ``previous_size`` what
 the one before it froze, ``cert_der`` its LandmarkCertificate when it is made, ``created`` Unix seconds."""
 
+witness = table(
+    "mtc_witness",
+    metadata,
+    State.OWNED,
+    Column("log", Id, primary_key=True),  # SHA-256 of the origin, hexadecimal: the path under which it is published
+    Column("origin", Text, nullable=False),
+    Column("size", Serial, nullable=False, autoincrement=False),
+    Column("root", Blob, nullable=False),
+    Column("note", Blob, nullable=False),  # the checkpoint with the signatures of the log that were verified
+    Column("cosignatures", Blob),  # NULL until they are made: what is signed was recorded before
+    Column("moved_at", Moment, nullable=False),
+)
+"""The last checkpoint of each log of others that was cosigned."""
+
 SCHEMA = Schema("mtc", metadata, "greatseal_mtc.migrations", "0003")

@@ -50,9 +50,9 @@ def _field(content_type: str, body: bytes) -> bytes:
 def _der(sent: bytes) -> bytes:
     if sent[0] == _SEQUENCE:
         return sent
-    _, begun, rest = sent.partition(b"-----BEGIN CERTIFICATE-----")
+    _, _, rest = sent.partition(b"-----BEGIN CERTIFICATE-----")
     content, ended, _ = rest.partition(b"-----END CERTIFICATE-----")
-    if not begun or not ended:
+    if not ended:
         raise BadRequest(_NONE)
     try:
         return base64.b64decode(b"".join(content.split()), validate=True)

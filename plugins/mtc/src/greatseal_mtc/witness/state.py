@@ -1,27 +1,13 @@
 """What the witness remembers of each log, and the one step in which it goes on."""
 
 import msgspec
-from sqlalchemy import Column, select, update
+from sqlalchemy import select, update
 
 from greatseal.api.store import Row, Tx
-from greatseal.db.tables import Blob, Id, Moment, Serial, State, Text, insert_new, param, table
-from greatseal_mtc.tables import metadata
+from greatseal.db.tables import insert_new, param
+from greatseal_mtc.tables import witness
 
-__all__ = ["Next", "latest", "move", "remember_cosignatures", "witness"]
-
-witness = table(
-    "mtc_witness",
-    metadata,
-    State.OWNED,
-    Column("log", Id, primary_key=True),  # SHA-256 of the origin, hexadecimal: the path under which it is published
-    Column("origin", Text, nullable=False),
-    Column("size", Serial, nullable=False, autoincrement=False),
-    Column("root", Blob, nullable=False),
-    Column("note", Blob, nullable=False),  # the checkpoint with the signatures of the log that were verified
-    Column("cosignatures", Blob),  # NULL until they are made: what is signed was recorded before
-    Column("moved_at", Moment, nullable=False),
-)
-"""The last checkpoint of each log that was cosigned."""
+__all__ = ["Next", "latest", "move", "remember_cosignatures"]
 
 _LATEST = select(witness).where(witness.c.log == param("of"))
 _MOVE = (
