@@ -40,7 +40,7 @@ test: kerberos $(UV)
 PARSERS := examples/email-reply-00/tests/test_mail_scripts.py core/tests/jose/test_jwe.py core/tests/test_principals.py $(wildcard $(patsubst %,plugins/*/tests/test_%.py,acme_jws acme_key_change \
 	acme_renewal_info acme_revocation ca_admin_certificates ca_csr ca_ocsp caa ciba device_flow dns_01 dns_persist_01 dpop \
 	eab_binding email_reply_00 federation_chains federation_clients federation_policy $(if $(KERBEROS),gssapi_doctor gssapi_keytab) hbac_evaluation \
-	identity_api idp_ctl_keycloak ipa_names ipa_passkeys jwt_bearer mtc_anchors mtc_formats mtc_note mtc_structures mtc_tiles mtc_wire notices onion_csr_01 onions \
+	identity_api idp_ctl_keycloak ipa_names ipa_passkeys jwt_bearer mtc_anchors mtc_entries mtc_formats mtc_note mtc_structures mtc_tiles mtc_upload mtc_wire notices onion_csr_01 onions \
 	otp_arithmetic passkey_attestation passkey_parts rar registration_rules request_objects san_kerberos tkauth_01 tls_alpn_01 token_authority token_exchange))
 
 test-faults: $(UV)
