@@ -288,7 +288,7 @@ async def test_a_passkey_is_deleted_with_a_form(service: Service, page: Page, de
     await register(service, page)
     await device.answers(False)
 
-    await page.click("#passkeys button", to=f"{service.url}/account/passkeys")
+    await page.click("#passkeys form:not(.inline) button", to=f"{service.url}/account/passkeys")
 
     assert "None yet." in await page.text()
     rows = await service.kernel.store.read(lambda tx: tx.all(select(t.credential)))
