@@ -23,6 +23,7 @@ from greatseal_mtc.tiles import (
     entries_path,
     parse_path,
     path,
+    root_of,
 )
 from greatseal_mtc.wire import parse_bundle
 
@@ -236,3 +237,18 @@ async def test_tiles_are_kept_up_to_a_bound():
     await Reader("other-1", SHA256, 256 * 40, cache, fetch).hashes([(256 * 39, 256 * 39 + 1)])
     await read.hashes([(0, 1)])
     assert len(asked) == 42, "another log has other tiles, and the first one is gone"
+
+
+@given(
+    batches=st.lists(st.sampled_from([1, 1, 2, 3, 100, 255, 256, 257, 600]), min_size=1, max_size=12),
+    name=st.sampled_from(["sha256", "sha512"]),
+)
+def test_ca_070_peaks_that_grow_with_a_log_are_those_of_its_edge(batches: list[int], name: str) -> None:
+    hash, edge, peaks = HASHES[name], Edge(), ()
+    for count in batches:
+        after, _ = append(hash, edge, entries(count, edge.size))
+        peaks = after.grown_peaks(hash, edge, peaks)
+        edge = after
+        assert peaks == edge.peaks(hash)
+        assert len(peaks) == edge.size.bit_count()
+        assert root_of(hash, peaks) == root(hash, [hash.leaf(one) for one in entries(edge.size)])

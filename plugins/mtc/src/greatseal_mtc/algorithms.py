@@ -1,5 +1,6 @@
 """Signatures of cosigners: what their keys are called, and checking them (draft-ietf-plants-merkle-tree-certs-05 s5.3)."""
 
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature
@@ -34,6 +35,7 @@ class BadSignature(ValueError):
     """A signature that is not the key's over the message."""
 
 
+@lru_cache(64)  # that of a log is asked for with each signature, and costs ten of them
 def key_of_spki(spki: bytes) -> CosignerKey:
     """The key of a DER SubjectPublicKeyInfo. Raises ValueError for what no cosigner has."""
     try:

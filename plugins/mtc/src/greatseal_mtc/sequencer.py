@@ -392,7 +392,9 @@ RECOVER = "put back the whole log, or open the next log number with 'greatseal l
 
 
 def _grown(before: Tree, edge: Edge, state: State) -> Tree:
-    return Tree(LogHead(size=edge.size, root=edge.root(before.hash), edge=state.encode()), state, edge, before.hash)
+    peaks = edge.grown_peaks(before.hash, before.edge, before.peaks)
+    head = LogHead(size=edge.size, root=tiles.root_of(before.hash, peaks), edge=state.encode())
+    return Tree(head, state, edge, before.hash, peaks)
 
 
 def _is_full(path: str, size: int) -> bool:

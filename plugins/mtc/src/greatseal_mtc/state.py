@@ -4,7 +4,7 @@ import msgspec
 
 from greatseal.api.log import LogCorrupt, LogHead
 from greatseal_mtc.hashes import HASHES, Hash
-from greatseal_mtc.tiles import FULL, Edge, TileName
+from greatseal_mtc.tiles import FULL, Edge, TileName, root_of
 
 __all__ = ["Batch", "Made", "State", "Tree", "entries_of", "made_otherwise", "staged_name"]
 
@@ -83,6 +83,8 @@ class Tree(msgspec.Struct, frozen=True):
     state: State
     edge: Edge
     hash: Hash
+    peaks: tuple[bytes, ...] = ()
+    """:meth:`greatseal_mtc.tiles.Edge.peaks`."""
 
     @property
     def size(self) -> int:
@@ -98,9 +100,10 @@ class Tree(msgspec.Struct, frozen=True):
             edge = Edge.decode(hash, state.edge, bundle)
         except (KeyError, ValueError) as error:
             raise LogCorrupt(f"the head of the log, at size {head.size}, cannot be read: {error}") from error
-        if edge.size != head.size or edge.root(hash) != head.root:
+        peaks = edge.peaks(hash)
+        if edge.size != head.size or root_of(hash, peaks) != head.root:
             raise LogCorrupt(f"the head of the log says size {head.size}, and its edge has another size or root")
-        return cls(head, state, edge, hash)
+        return cls(head, state, edge, hash, peaks)
 
     def part(self, name: TileName) -> bytes | None:
         """A partial tile, from the edge; None when it is not of the right edge, or wider."""

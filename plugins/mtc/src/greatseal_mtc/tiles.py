@@ -14,7 +14,21 @@ import msgspec
 from greatseal_mtc.hashes import Hash
 from greatseal_mtc.merkle import MAX_SIZE, Range
 
-__all__ = ["FULL", "MAX_ENTRY", "Edge", "Reader", "Tile", "TileCache", "TileName", "append", "entries_path", "frame", "parse_path", "path"]
+__all__ = [
+    "FULL",
+    "MAX_ENTRY",
+    "Edge",
+    "Reader",
+    "Tile",
+    "TileCache",
+    "TileName",
+    "append",
+    "entries_path",
+    "frame",
+    "parse_path",
+    "path",
+    "root_of",
+]
 
 FULL = 256
 """Hashes of a full tile, entries of a full bundle."""
@@ -83,13 +97,27 @@ class Edge(msgspec.Struct, frozen=True):
     levels: tuple[bytes, ...] = ()
     bundle: bytes = b""
 
+    def peaks(self, hash: Hash) -> tuple[bytes, ...]:
+        """The roots of the complete trees that make up the log, from left to right: one for each bit of its size."""
+        return tuple(peak for level in reversed(self.levels) for peak in _peaks(hash, level))
+
     def root(self, hash: Hash) -> bytes:
         """The root of the log."""
-        node, found = hash.node, None
-        for level in self.levels:
-            for one in reversed(_peaks(hash, level)):
-                found = one if found is None else node(one, found)
-        return hash.empty if found is None else found
+        return root_of(hash, self.peaks(hash))
+
+    def grown_peaks(self, hash: Hash, before: "Edge", peaks: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The same as :meth:`peaks`, from those ``before`` entries were appended: of one that came alone, in two hashes and not in 255."""
+        if self.size >> 8 != before.size >> 8 or not before.size:
+            return self.peaks(hash)
+        node, size, found = hash.node, before.size, list(peaks)
+        leaves = self.levels[0]
+        for at in range((size & 0xFF) * hash.size, len(leaves), hash.size):
+            tree, left = leaves[at : at + hash.size], size
+            while left & 1:
+                tree, left = node(found.pop(), tree), left >> 1
+            found.append(tree)
+            size += 1
+        return tuple(found)
 
     def encode(self) -> bytes:
         """The size and the hashes; the partial bundle is an object."""
@@ -121,6 +149,14 @@ class Edge(msgspec.Struct, frozen=True):
         if width := self.size & 0xFF:
             found[entries_path(self.size >> 8, width)] = self.bundle
         return found
+
+
+def root_of(hash: Hash, peaks: Sequence[bytes]) -> bytes:
+    """The root of the log that complete trees make up."""
+    node, found = hash.node, None
+    for one in reversed(peaks):
+        found = one if found is None else node(one, found)
+    return hash.empty if found is None else found
 
 
 def append(hash: Hash, edge: Edge, entries: Iterable[bytes]) -> tuple[Edge, dict[str, bytes]]:

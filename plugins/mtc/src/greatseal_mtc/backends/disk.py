@@ -10,10 +10,10 @@ from zlib import crc32
 
 import msgspec
 
-from greatseal.api.log import LogCorrupt, LogHeld
+from greatseal.api.log import LogHeld
 from greatseal.api.problems import Unavailable
 
-__all__ = ["content_of", "locked", "remove", "state_of", "sync_all", "unreachable", "with_checksum", "write"]
+__all__ = ["content_of", "locked", "remove", "sync_all", "unreachable", "whole", "with_checksum", "write"]
 
 T = TypeVar("T")
 
@@ -42,20 +42,16 @@ def content_of(path: str) -> bytes | None:
 
 
 def with_checksum(state: object) -> bytes:
-    """A small state, for a file that may be torn."""
+    """A small state, for a file that may be torn: checksum, length and content. What comes after that is nothing."""
     body = msgspec.msgpack.encode(state)
-    return crc32(body).to_bytes(4) + body
+    return crc32(body).to_bytes(4) + len(body).to_bytes(4) + body
 
 
-def state_of(path: str, kind: type[T]) -> T | None:
-    """What :func:`with_checksum` was given. Raises LogCorrupt when it was torn."""
-    content = content_of(path)
-    if content is None:
-        return None
-    body = content[4:]
-    if crc32(body).to_bytes(4) != content[:4]:
-        raise LogCorrupt(f"{path} does not hold what was written to it")
-    return msgspec.msgpack.decode(body, type=kind)
+def whole(path: str, kind: type[T]) -> T | None:
+    """What :func:`with_checksum` was given; None when there is no such file, and when it was torn."""
+    content = content_of(path) or b""
+    body = content[8 : 8 + int.from_bytes(content[4:8])]
+    return msgspec.msgpack.decode(body, type=kind) if body and crc32(body).to_bytes(4) == content[:4] else None
 
 
 def write(path: str, content: bytes, *, beside: str, last: bool = False) -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,15 @@ import msgspec
 from greatseal import faults
 from greatseal.api.log import LogBackend, LogCorrupt, LogHead, LogMoved, LogReader, LogWriter
 from greatseal.api.problems import Unavailable
-from greatseal_mtc.backends.disk import content_of, locked, remove, state_of, sync_all, unreachable, with_checksum, write
+from greatseal_mtc.backends.disk import content_of, locked, remove, sync_all, unreachable, whole, with_checksum, write
 from greatseal_mtc.backends.journal import Committed, Discarded, Record, Segment
 
 __all__ = ["FilesBackend"]
 
 SEGMENT = 4 << 20
 """Bytes of a segment of the journal, from which on the other one is written: what a start has to do again at most, twice."""
+ATTEMPTS = 10
+"""A reader that comes while both heads are written looks again."""
 PRIVATE = ".log"
 LOG = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -49,8 +51,20 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
         self.private = f"{folder}/{PRIVATE}"
-        self.head = f"{self.private}/head"
+        self.heads = tuple(f"{self.private}/head.{number}" for number in (0, 1))
+        """The head after the last commit, and after the one before: they take turns, so that one of them is whole."""
         self.base = f"{self.private}/base"
+
+    def last_head(self) -> LogHead | None:
+        """The head, for whoever does not hold the log."""
+        for _ in range(ATTEMPTS):
+            found = [one for path in self.heads if (one := whole(path, Base))]
+            if found or not os.path.exists(self.heads[0]):
+                break
+        # After a power cut, until the log is held again, what is on the disk for sure is what there is.
+        if base := whole(self.base, Base):
+            found.append(base)
+        return max(found, key=attrgetter("number")).head if found else None
 
     def object(self, name: str) -> str:
         """The file of an object. Raises ValueError for a name that is none."""
@@ -72,12 +86,7 @@ class FilesReader(LogReader):
         self._place = place
 
     async def head(self) -> LogHead | None:
-        try:
-            return state_of(self._place.head, LogHead)
-        except LogCorrupt:
-            # Of a power cut. Until the log is held again, what is on the disk for sure is what there is.
-            base = state_of(self._place.base, Base)
-            return base.head if base else None
+        return self._place.last_head()
 
     async def read(self, name: str) -> bytes | None:
         try:
@@ -104,6 +113,7 @@ class FilesWriter(FilesReader, LogWriter):
         """What the segment holds that is not written now; it is on its way to the disk."""
         self._touched = set[str]()
         """The files that only the segment that is written now has on the disk for sure."""
+        self._heads: list[int] = []
         self._segments: list[Segment] = []
         """The one that is written, and the other."""
         self._number = 0
@@ -134,6 +144,8 @@ class FilesWriter(FilesReader, LogWriter):
         self._settler.shutdown()
         for segment in self._segments:
             segment.close()
+        for head in self._heads:
+            os.close(head)
 
     async def _in_thread(self, work: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -144,7 +156,12 @@ class FilesWriter(FilesReader, LogWriter):
     # What follows runs in the thread.
 
     def _open(self) -> None:
-        base = state_of(self._place.base, Base) or Base()
+        base = whole(self._place.base, Base)
+        if base is None:
+            if os.path.exists(self._place.base):
+                raise LogCorrupt(f"{self._place.base} does not hold what was written to it")
+            base = Base()
+        self._heads = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600) for path in self._place.heads]
         self._segments = [Segment(f"{self._place.private}/journal.{number}") for number in (0, 1)]
         self._number, self._head = base.number, base.head
         found = [(first, segment) for segment in self._segments if (first := segment.first()) is not None and first > base.number]
@@ -154,8 +171,11 @@ class FilesWriter(FilesReader, LogWriter):
                 if number != self._number:
                     raise LogCorrupt(f"the journal in {self._place.private} has no record {self._number}, and has {number}")
                 self._redo(record)
+        for path, file in zip(self._place.heads, self._heads, strict=True):
+            if (head := whole(path, Base)) and head.number > self._number:  # of a disk that lost what it had promised to keep
+                os.ftruncate(file, 0)
         if self._head is not None:
-            self._write(self._place.head, with_checksum(self._head))
+            self._write_head(Base(self._number, self._head))
         self._settle_all()
 
     def _redo(self, record: Record) -> None:
@@ -182,7 +202,7 @@ class FilesWriter(FilesReader, LogWriter):
                 written.append(path)
                 self._write(path, content)
                 faults.point("mtc.files.object")
-            self._write(self._place.head, with_checksum(after))
+            self._write_head(Base(self._number + 1, after))
         self._head = after
         faults.point("mtc.files.committed")
 
@@ -238,6 +258,13 @@ class FilesWriter(FilesReader, LogWriter):
 
     def _write(self, path: str, content: bytes) -> None:
         write(path, content, beside=f"{self._place.private}/next")
+
+    def _write_head(self, head: Base) -> None:
+        """In place: to rename a file over another one makes ext4 write it to the disk at once, which the journal has done already."""
+        content = with_checksum(head)
+        written = os.pwrite(self._heads[head.number & 1], content, 0)
+        while written < len(content):
+            written += os.pwrite(self._heads[head.number & 1], content[written:], written)
 
     def _check(self) -> None:
         if self._broken:

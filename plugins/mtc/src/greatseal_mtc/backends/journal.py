@@ -21,6 +21,10 @@ CHECKED = Struct(">QI")
 """What the checksum begins with."""
 
 
+ZEROS = bytes(1 << 18)
+"""No record: its checksum is another."""
+
+
 class Committed(msgspec.Struct, frozen=True, tag="commit", array_like=True):
     """A commit: its objects, all of them new, and the head after it."""
 
@@ -47,6 +51,7 @@ class Segment:
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._file).st_size
         self.end = 0
 
     def first(self) -> int | None:
@@ -58,7 +63,7 @@ class Segment:
         place, expected = 0, None
         while len(header := os.pread(self._file, HEADER.size, place)) == HEADER.size:
             checksum, number, length = HEADER.unpack(header)
-            if expected not in {None, number} or length > os.fstat(self._file).st_size:
+            if expected not in {None, number} or length > self._size:
                 return
             body = os.pread(self._file, length, place + HEADER.size)
             if len(body) < length or checksum != _checksum(number, body):
@@ -70,10 +75,16 @@ class Segment:
         """Write it behind the last one; :meth:`sync` makes it last. What could not be written is no record."""
         body = msgspec.msgpack.encode(record)
         content = HEADER.pack(_checksum(number, body), number, len(body)) + body
+        self._make_room(len(content))
         written = 0
         while written < len(content):
             written += os.pwrite(self._file, memoryview(content)[written:], self.end + written)
         self.end += len(content)
+
+    def _make_room(self, length: int) -> None:
+        """Make the file longer for many records at once: to write over what is there takes a quarter of the time."""
+        while self.end + length > self._size:
+            self._size += os.pwrite(self._file, ZEROS, self._size)
 
     def sync(self) -> None:
         """Return when all of it is on the disk."""
@@ -82,7 +93,7 @@ class Segment:
     def take_back(self, end: int) -> None:
         """Make what begins at ``end`` no record, for good."""
         self.end = end
-        if os.fstat(self._file).st_size > end:
+        if self._size > end:
             os.pwrite(self._file, b"\xff" * HEADER.size, end)
             os.fdatasync(self._file)
 
