@@ -21,7 +21,7 @@ from greatseal.api.problems import Problem, StartProblem, Unavailable
 from greatseal_mtc import tiles
 from greatseal_mtc.hashes import HASHES
 from greatseal_mtc.merkle import MAX_SIZE
-from greatseal_mtc.state import Batch, Made, State, Tree, entries_of, made_otherwise, staged_name
+from greatseal_mtc.state import RECOVER, Batch, Made, State, Tree, entries_of, made_otherwise, staged_name
 from greatseal_mtc.tiles import MAX_ENTRY, Edge, TileCache, TileName
 from greatseal_mtc.views import LogView, OutOfRange
 
@@ -386,9 +386,6 @@ class Log(LogView):
                 assert content is not None
                 objects[name.path] = content
         return objects
-
-
-RECOVER = "put back the whole log, or open the next log number with 'greatseal log recover'"
 
 
 def _grown(before: Tree, edge: Edge, state: State) -> Tree:

@@ -6,7 +6,10 @@ from greatseal.api.log import LogCorrupt, LogHead
 from greatseal_mtc.hashes import HASHES, Hash
 from greatseal_mtc.tiles import FULL, Edge, TileName, root_of
 
-__all__ = ["Batch", "Made", "State", "Tree", "entries_of", "made_otherwise", "staged_name"]
+__all__ = ["RECOVER", "Batch", "Made", "State", "Tree", "entries_of", "made_otherwise", "staged_name"]
+
+RECOVER = "put back the whole log, or open the next log number with 'greatseal log recover'"
+"""What to do with a log that is not what it was."""
 
 
 class Made(msgspec.Struct, frozen=True, array_like=True):
