@@ -7,6 +7,7 @@ import asyncio
 import base64
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -57,16 +58,16 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     note: bytes
 
 
-class Source:
+class Source(ABC):
     """A log to read from. Raises Away."""
 
+    @abstractmethod
     async def checkpoint(self) -> bytes:
         """The note that the log publishes now."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def object(self, name: TileName, limit: int) -> bytes | None:
         """A tile or a bundle of at most ``limit`` bytes; None when it is not there."""
-        raise NotImplementedError
 
 
 class HttpSource(Source):
