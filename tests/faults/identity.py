@@ -34,6 +34,8 @@ class Reply(NamedTuple):
     status: int
     location: str
     json: Any
+    cookie: str = ""
+    """The session cookie that it sets, as a Cookie header."""
 
 
 class Visitor:
@@ -65,5 +67,7 @@ class Visitor:
                 return None
             assert answer.status < 500 or answer.status == 503, content
             is_json = content and answer.content_type == "application/json"
-            reply = Reply(answer.status, answer.headers.get("Location", ""), json.loads(content) if is_json else None)
+            given = [one.partition(";")[0] for one in answer.headers.getall("Set-Cookie", ()) if one.startswith("greatseal_session=")]
+            content = json.loads(content) if is_json else None
+            reply = Reply(answer.status, answer.headers.get("Location", ""), content, *given)
             return None if reply.status == 503 else reply

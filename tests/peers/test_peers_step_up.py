@@ -7,9 +7,10 @@ from typing import Any
 
 import pyotp
 import pytest
+import requests
 from peers.test_peers_oidc_node import SCRIPTS, node
 from rig.conversations import conversation
-from rig.provider import CALLBACK, Person, Provider
+from rig.provider import CALLBACK, PASSWORD, USER, Person, Provider
 
 ONE, TWO = "urn:example:password", "urn:example:two-factors"
 LADDER = f"""
@@ -46,13 +47,19 @@ class Enrolling(Person):
         return super().visit(url)
 
     def _add_app(self) -> str:
+        """In another browser: the session that confirms an app is strong by that."""
+        with requests.Session() as session:
+            session.post(f"{self.issuer}/api/auth/login", json={"username": USER, "password": PASSWORD}, timeout=10)
+            return self._confirmed(session)
+
+    def _confirmed(self, session: requests.Session) -> str:
         mine = f"{self.issuer}/api/me/otp-tokens"
-        made = self.session.post(mine, json={"label": "Phone"}, timeout=10).json()
+        made = session.post(mine, json={"label": "Phone"}, timeout=10).json()
         totp = pyotp.parse_uri(made["otpauth_uri"])
         assert isinstance(totp, pyotp.TOTP)
         now = int(time.time())
         # The step before confirms the app: that of now is good after it.
-        confirmed = self.session.post(f"{mine}/{made['token_id']}/confirm", json={"otp_code": totp.at(now - 30)}, timeout=10)
+        confirmed = session.post(f"{mine}/{made['token_id']}/confirm", json={"otp_code": totp.at(now - 30)}, timeout=10)
         assert confirmed.status_code == 204, confirmed.text
         return str(totp.at(now))
 

@@ -23,6 +23,8 @@ class App:
         self.desk = desk
         self.username = username
         self.cookie = cookie
+        self.weak = ""
+        """A session of the password alone, from before the app."""
         self.token_id = ""
         self.uri = ""
 
@@ -46,6 +48,8 @@ class App:
     async def confirm(self, code: str = "") -> Answer:
         answer = await self.desk.post(f"{MINE}/{self.token_id}/confirm", json={"otp_code": code or self.code()}, cookie=self.cookie)
         self.desk.clock.step(STEP)
+        if answer.status == 204:
+            self.cookie = answer.cookie
         return answer
 
     async def sign_in(self, code: str | None = None, *, password: str = PASSWORD, remember: bool = False, **more: Any) -> Answer:
@@ -73,6 +77,7 @@ def secret_of(uri: str) -> str:
 async def app_of(desk: Desk, username: str = "ann", *, confirmed: bool = True) -> App:
     """An app that has scanned a token of a new session, and gave its first code."""
     app = App(desk, username, await desk.cookie(username))
+    app.weak = await desk.cookie(username)
     await app.scan()
     if confirmed:
         answer = await app.confirm()

@@ -232,7 +232,7 @@ async def test_s078_unknown_name_wrong_password_and_wrong_code_are_told_alike(pl
 
 async def test_s104_a_token_says_two_factors_for_who_proved_two_and_one_for_who_proved_one(plain: Desk) -> None:
     app = await app_of(plain)
-    before = await plain.introspect((await plain.tokens(app.cookie))["access_token"])
+    before = await plain.introspect((await plain.tokens(app.weak))["access_token"])
     signed_in = await app.sign_in()
 
     tokens = await plain.tokens(signed_in.cookie)
@@ -263,7 +263,7 @@ async def test_whatever_is_typed_as_a_code_is_refused_and_nothing_breaks(plain: 
 
 async def test_a_cookie_or_token_of_an_application_opens_none_of_it(plain: Desk) -> None:
     app = await app_of(plain)
-    token = (await plain.tokens(app.cookie))["access_token"]
+    token = (await plain.tokens(app.weak))["access_token"]
 
     assert (await plain.get(MINE, headers=bearer(token))).status == 401
 
@@ -309,6 +309,26 @@ async def test_s103_an_app_that_was_planted_before_the_person_has_one_is_no_seco
     assert (await planted.confirm()).outcome == (401, "login_required")
     assert (await planted.sign_in()).status == 401
     assert [one["confirmed"] for one in await planted.tokens()] == [False, True]
+
+
+async def test_s103_a_session_of_a_moment_before_the_first_app_changes_none_and_the_one_that_confirmed_it_goes_on(desk: Desk) -> None:
+    """Who has the password alone signed in a minute before the person enrols."""
+    thief = await desk.cookie("ann")
+    desk.clock.step(60)
+    app = await app_of(desk, confirmed=False)
+    before = app.cookie
+    assert (await app.confirm()).status == 204
+
+    answers = [
+        await desk.post(MINE, json={"label": "Mine"}, cookie=thief),
+        await desk.ask("DELETE", f"{MINE}/{app.token_id}", cookie=thief),
+        await desk.post(RECOVERY, cookie=thief),
+    ]
+
+    assert [answer.outcome for answer in answers] == [(401, "login_required")] * 3
+    assert (await desk.get("/api/auth/me", cookie=before)).status == 401
+    assert (await desk.get("/api/auth/me", cookie=app.cookie)).json["amr"] == ["pwd", "otp", "mfa"]
+    assert len(await app.recovery_codes()) == 10
 
 
 async def test_s102_nobody_guesses_codes_where_apps_are_confirmed(plain: Desk) -> None:

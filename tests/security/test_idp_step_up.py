@@ -38,24 +38,24 @@ async def send(desk: Desk, cookie: str, fields: dict[str, str], code: str) -> An
 
 async def test_s104_a_code_makes_a_session_of_a_password_one_of_two_factors(desk: Desk) -> None:
     app = await app_of(desk)
-    fields = await form_of(desk, app.cookie)
+    fields = await form_of(desk, app.weak)
 
-    stepped = await send(desk, app.cookie, fields, app.code())
+    stepped = await send(desk, app.weak, fields, app.code())
 
     assert stepped.status == 303
     tokens = (await desk.redeem(told(await desk.get(stepped.location, cookie=stepped.cookie))["code"])).json
     assert {name: (await desk.introspect(tokens["access_token"]))[name] for name in ("acr", "amr")} == {
         "acr": TWO, "amr": ["pwd", "otp", "mfa"],
     }  # fmt: skip
-    assert (await desk.get("/api/auth/me", cookie=app.cookie)).status == 401
+    assert (await desk.get("/api/auth/me", cookie=app.weak)).status == 401
 
 
 @pytest.mark.parametrize("many", [2, PARALLEL])
 async def test_s102_i3_one_code_at_once_steps_one_session_up(desk: Desk, many: int) -> None:
     app = await app_of(desk)
-    fields, code = await form_of(desk, app.cookie), app.code()
+    fields, code = await form_of(desk, app.weak), app.code()
 
-    answers = await asyncio.gather(*(send(desk, app.cookie, fields, code) for _ in range(many)))
+    answers = await asyncio.gather(*(send(desk, app.weak, fields, code) for _ in range(many)))
 
     assert [answer.status for answer in answers].count(303) == 1, [answer.status for answer in answers]
     assert {answer.status for answer in answers} <= {303, 401, 403, 429}
@@ -63,35 +63,35 @@ async def test_s102_i3_one_code_at_once_steps_one_session_up(desk: Desk, many: i
 
 async def test_s102_guesses_count_together_at_every_door(desk: Desk) -> None:
     app = await app_of(desk)
-    fields = await form_of(desk, app.cookie)
+    fields = await form_of(desk, app.weak)
     good = app.code()
     wrong = [code for code in ("000000", "000001", "000002", "000003") if code != good][:3]
 
-    first = [(await send(desk, app.cookie, fields, code)).status for code in wrong]
-    then = [(await app.sign_in(code, headers={"Cookie": app.cookie})).status for code in wrong]
+    first = [(await send(desk, app.weak, fields, code)).status for code in wrong]
+    then = [(await app.sign_in(code, headers={"Cookie": app.weak})).status for code in wrong]
 
     assert (first, then) == ([401] * 3, [401, 401, 429])
-    assert (await send(desk, app.cookie, fields, good)).status == 429
+    assert (await send(desk, app.weak, fields, good)).status == 429
 
 
 async def test_s103_codes_of_others_and_used_ones_step_nothing_up(desk: Desk) -> None:
     ann, ben = await app_of(desk), await app_of(desk, "ben")
-    fields = await form_of(desk, ann.cookie)
+    fields = await form_of(desk, ann.weak)
     recovery = (await ann.recovery_codes())[0]
 
-    assert (await send(desk, ann.cookie, fields, ben.code())).status == 401
-    stepped = await send(desk, ann.cookie, fields, recovery)
+    assert (await send(desk, ann.weak, fields, ben.code())).status == 401
+    stepped = await send(desk, ann.weak, fields, recovery)
     assert stepped.status == 303
-    assert (await send(desk, ben.cookie, await form_of(desk, ben.cookie), recovery)).status == 401
+    assert (await send(desk, ben.weak, await form_of(desk, ben.weak), recovery)).status == 401
 
 
 async def test_the_session_of_another_tab_does_not_go_on_with_the_old_cookie(desk: Desk) -> None:
     app = await app_of(desk)
-    fields = await form_of(desk, app.cookie)
-    stepped = await send(desk, app.cookie, fields, app.code())
+    fields = await form_of(desk, app.weak)
+    stepped = await send(desk, app.weak, fields, app.code())
     desk.clock.step(30)
 
-    again = await send(desk, app.cookie, fields, app.code())
+    again = await send(desk, app.weak, fields, app.code())
 
     assert again.status in {303, 403}
     assert "greatseal_session" not in " ".join(again.cookies)

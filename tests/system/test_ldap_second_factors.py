@@ -121,6 +121,7 @@ async def test_idp_258_idp_259_idp_261_a_person_of_the_directory_has_their_token
     )
 
     assert confirmed.status == 204
+    cookie = confirmed.cookie
     (listed,) = (await desk.get(MINE, cookie=cookie)).json
     assert (listed["label"], listed["confirmed"], listed["enabled"], listed["source"]) == ("My phone", True, True, "ipa")
     assert (await desk.login("alice", "alicepw")).outcome == (403, "factor_required")

@@ -10,7 +10,7 @@ import pytest
 from rig.carrier import CARRIER, carrier_of
 from rig.softkeys import SoftKey
 from security.idp_desk import PASSWORD, open_desk
-from security.idp_otp import RECOVERY, App
+from security.idp_otp import App
 from security.idp_passkeys import Passkeys
 from sqlalchemy import update
 
@@ -130,7 +130,7 @@ async def test_an_app_is_told_from_its_first_code_on_and_recovery_codes_by_their
         assert await kinds(desk) == ["new_device"]
         await app.confirm()
         assert facts_of(await told(desk, "code_token_added")) == {"App": "My phone"}
-        codes = (await desk.post(RECOVERY, cookie=cookie)).json["codes"]
+        codes = await app.recovery_codes()
         assert (await app.sign_in(codes[0])).status == 200
         assert facts_of(await told(desk, "recovery_code_used")) == {"Codes that are left": "9"}
         assert (await app.sign_in(codes[0])).status == 401

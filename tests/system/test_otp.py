@@ -150,6 +150,7 @@ async def test_with_two_tokens_either_is_good(desk: Desk) -> None:
     tablet = App(desk, "ann", phone.cookie)
     await tablet.scan("Tablet")
     assert (await tablet.confirm()).status == 204
+    phone.cookie = tablet.cookie
 
     assert (await phone.sign_in()).status == 200
     assert (await tablet.sign_in()).status == 200

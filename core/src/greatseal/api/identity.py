@@ -8,7 +8,7 @@ provider) makes an :class:`Authenticated` and starts at ``complete``.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from greatseal.api.http import Call, Caller, Reply
 from greatseal.api.messages import Text
 from greatseal.api.problems import Forbidden, Unauthenticated
 from greatseal.api.store import Tx
+
+if TYPE_CHECKING:
+    from greatseal.api.factors import Factor
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -340,6 +343,12 @@ class Login(Protocol):
 
     async def session(self, call: Call) -> SessionView | None:
         """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""
+
+    async def go_on(self, call: Call, session: SessionView, factor: "Factor") -> LoggedIn:
+        """A session in which the person proved one thing more, such as the first code of a new app: it goes on under a new cookie.
+
+        The caller has taken the proof. Raises LoginRequired when the session has ended meanwhile, and what :meth:`complete` does.
+        """
 
     async def lacks(self, session: SessionView) -> bool:
         """Whether the session was let in with less than its person has (:meth:`greatseal.api.factors.FactorPolicy.lacks`).

@@ -9,6 +9,7 @@ import pytest
 
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import Directory, Tier
+from greatseal.api.factors import Factor
 from greatseal.api.http import Call, Reply
 from greatseal.api.identity import (
     AccessDenied,
@@ -375,6 +376,13 @@ class FakeLogin:
     async def session(self, call: Call) -> SessionView | None:
         """The one that was made in the call."""
         return self.sessions.get(self._of_calls.get(id(call), ""))
+
+    async def go_on(self, call: Call, session: SessionView, factor: Factor) -> LoggedIn:
+        """The session of the call, with the methods of the factor beside its own."""
+        made = msgspec.structs.replace(session, amr=tuple(dict.fromkeys((*session.amr, *factor.amr))))
+        self.sessions[made.id] = made
+        self._of_calls[id(call)] = made.id
+        return LoggedIn(session=made, headers=(("Set-Cookie", f"session={made.id}"),), return_to="/account")
 
     async def lacks(self, session: SessionView) -> bool:  # noqa: ARG002  there are no policies
         """Nobody has more than they proved."""

@@ -163,12 +163,11 @@ class Codes:
         return sum(removed)
 
     async def is_proven(self, session: SessionView) -> bool:
-        """Whether the session proved as much as the person could at its sign-in: on a remembered device it did not.
+        """Whether the session proved as much as its person can: before they had a token, or on a remembered device, it did not.
 
-        One in which all tokens were made is not asked for a code of them.
+        One in which a token was confirmed did (:meth:`greatseal.api.identity.Login.go_on`).
         """
-        tokens = await self.tokens(await self.holder(session.subject))
-        return is_enough(session) or not any(one.confirmed and not _made_in(session, one) for one in tokens)
+        return is_enough(session) or not any(one.confirmed for one in await self.tokens(await self.holder(session.subject)))
 
     def is_recent(self, session: SessionView) -> bool:
         """Whether the sign-in was a short while ago."""
@@ -181,10 +180,6 @@ class Codes:
             raise LoginRequired(
                 Message("sign in again: this takes a sign-in of the last %(minutes)d minutes", {"minutes": RECENT // SECOND // 60})
             )
-
-
-def _made_in(session: SessionView, token: Token) -> bool:
-    return token.created_at is not None and 0 <= token.created_at - session.signed_in_at <= RECENT
 
 
 def label_of(text: str) -> str:

@@ -5,6 +5,7 @@ from io import BytesIO
 from urllib.parse import urlsplit
 
 from greatseal.api.authorization import LoginRequired
+from greatseal.api.factors import Factor
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.messages import Message, Text
@@ -29,9 +30,10 @@ Action = Callable[[Call, SessionView, Parameters], Awaitable[Reply]]
 class CodesPage:
     """A key and recovery codes are on the page that answers the form which made them, and on no other."""
 
-    def __init__(self, host: Host, login: Login, pages: Pages, codes: Codes) -> None:
+    def __init__(self, host: Host, login: Login, pages: Pages, codes: Codes, factor: Factor) -> None:
         self._host = host
         self._login = login
+        self._factor = factor
         self._pages = pages
         self._codes = codes
         self._prefix = urlsplit(host.issuer).path
@@ -102,9 +104,10 @@ class CodesPage:
             return self._pages.page(
                 call, _NEW, status=400, action=CONFIRM, page=PAGE, token=token, picture="", uri="", key="", problem=WRONG
             )
+        headers = (await self._login.go_on(call, session, self._factor)).headers
         if self._codes.store(holder).recovery and await self._codes.recovery.state(session.subject) is None:
-            return self._recovery_codes(call, await self._codes.recovery.make(session.subject), first=True)
-        return self._pages.see_other(PAGE)
+            return self._recovery_codes(call, await self._codes.recovery.make(session.subject), first=True).with_headers(*headers)
+        return self._pages.see_other(PAGE).with_headers(*headers)
 
     async def _delete(self, call: Call, session: SessionView, form: Parameters) -> Reply:
         await self._codes.remove(session, form.get("token_id", ""), call)

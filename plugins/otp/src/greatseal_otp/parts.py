@@ -31,12 +31,13 @@ class Parts:
         self.codes = Codes(host, directories, local=self.local, recovery=self.recovery, devices=self.devices, wrong=self.wrong)
         self.authenticator = OneTimeCodes(self.codes)
         parts = (DevicesPart(self.codes),) if self.devices.days else ()
-        self.components: Sequence[Component] = (self.local, OwnToken(host, self.codes), OwnCode(self.codes), CodesPart(self.codes), *parts)
+        own = OwnCode(self.codes)
+        self.components: Sequence[Component] = (self.local, OwnToken(host, self.codes), own, CodesPart(self.codes), *parts)
         login, pages = host.service(LOGIN), host.service(PAGES)
         endpoints = (
-            MyCodes(self.codes),
+            MyCodes(self.codes, login, own),
             CodesAdmin(self.codes, directories),
-            CodesPage(host, login, pages, self.codes),
+            CodesPage(host, login, pages, self.codes, own),
             EnrolPage(host, login, pages, self.codes),
         )
         self.routes: Sequence[Route] = [route for endpoint in endpoints for route in endpoint.routes()]

@@ -4,8 +4,9 @@ import msgspec
 
 from greatseal.api.authorization import LoginRequired
 from greatseal.api.directory import Directories
+from greatseal.api.factors import Factor
 from greatseal.api.http import Call, Permission, Reply, Route, Session
-from greatseal.api.identity import SessionCaller, SessionView
+from greatseal.api.identity import Login, SessionCaller, SessionView
 from greatseal.api.messages import Message
 from greatseal.api.moments import seconds
 from greatseal.api.otp import Holder
@@ -35,8 +36,10 @@ class Code(msgspec.Struct, frozen=True):
 class MyCodes:
     """``/api/me``: of the person of the session alone."""
 
-    def __init__(self, codes: Codes) -> None:
+    def __init__(self, codes: Codes, login: Login, factor: Factor) -> None:
         self._codes = codes
+        self._login = login
+        self._factor = factor
 
     def routes(self) -> list[Route]:
         """Every route."""
@@ -46,7 +49,13 @@ class MyCodes:
             Route("DELETE", f"{DEVICES}/{{device_id}}", self.forget, auth=session, summary="Have a device asked for a code again."),
             Route("GET", MINE, self.listed, auth=session, summary="The one-time code tokens of whoever is signed in."),
             Route("POST", MINE, self.create, auth=session, summary="Make a token; its URI is given this once."),
-            Route("POST", f"{MINE}/{{token_id}}/confirm", self.confirm, auth=session, summary="Have a token count from now on."),
+            Route(
+                "POST",
+                f"{MINE}/{{token_id}}/confirm",
+                self.confirm,
+                auth=session,
+                summary="Have a token count, in a session with a new cookie.",
+            ),
             Route("DELETE", f"{MINE}/{{token_id}}", self.delete, auth=session, summary="Delete a token."),
             Route("GET", RECOVERY, self.recovery, auth=session, summary="How many recovery codes are left."),
             Route("POST", RECOVERY, self.renew, auth=session, summary="Make recovery codes; those before are worthless."),
@@ -70,7 +79,7 @@ class MyCodes:
             raise NotFound(NONE)
         if token.confirmed or not await self._codes.confirm(holder, token_id, "".join(given.otp_code.split())):
             raise BadRequest("otp_code: expected the code that the app shows now, which was not used yet")
-        return Reply.empty()
+        return Reply.empty().with_headers(*(await self._login.go_on(call, session, self._factor)).headers)
 
     async def delete(self, call: Call) -> Reply:
         if not await self._codes.remove(await self._proven(call), call.path["token_id"], call):

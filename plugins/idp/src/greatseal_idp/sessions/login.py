@@ -56,7 +56,7 @@ from greatseal_idp.sessions.factors import missing_factors
 from greatseal_idp.sessions.ladder import Ladder
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.places import Device, Places, key_of
-from greatseal_idp.sessions.step_up import proven, upstream_of
+from greatseal_idp.sessions.step_up import with_factor
 from greatseal_idp.sessions.store import NewSession, SessionStore, StoredSession
 from greatseal_idp.sessions.ticket import change_tickets, enrol_tickets
 
@@ -155,15 +155,14 @@ class LoginImpl:
             if not await factor.prove(session.subject, user, code):
                 raise Denied(WRONG_CODE)
             succeeded()
-        authenticated = Authenticated(
-            username=session.username,
-            realm=session.realm,
-            amr=proven(session, factor),
-            acr=session.acr if session.acr is not None and self._ladder.knows(session.acr) else None,
-            upstream=upstream_of(session, factor),
-            password_changed_at=None if user is None else user.password_changed_at,
-        )
-        completed = await self.complete(call, authenticated, return_to, goes_on=session)
+        return await self._go_on(call, session, factor, user, return_to)
+
+    async def go_on(self, call: Call, session: SessionView, factor: Factor) -> LoggedIn:
+        user = await self._directories.account(session.subject, auth_time=session.auth_time)
+        return await self._go_on(call, session, factor, user, None)
+
+    async def _go_on(self, call: Call, session: SessionView, factor: Factor, user: User | None, return_to: str | None) -> LoggedIn:
+        completed = await self.complete(call, with_factor(session, factor, user, self._ladder), return_to, goes_on=session)
         if not isinstance(completed, LoggedIn):
             raise AccessDenied(Message("more than this code is needed; sign in again"))
         return completed

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from greatseal.api.directory import User
 from greatseal.api.factors import Factor
-from greatseal.api.identity import SessionView, Upstream
+from greatseal.api.identity import Authenticated, SessionView, Upstream
 from greatseal.host import Host
 from greatseal_idp.directories import DirectoriesImpl
 from greatseal_idp.sessions.ladder import Ladder
@@ -77,3 +78,15 @@ def upstream_of(session: SessionView, factor: Factor) -> Upstream | None:
 def proven(session: SessionView, factor: Factor) -> tuple[str, ...]:
     """The methods of the session after the factor: what is typed comes beside them, another way to sign in begins anew."""
     return tuple(dict.fromkeys((*session.amr, *factor.amr))) if factor.typed else factor.amr
+
+
+def with_factor(session: SessionView, factor: Factor, user: User | None, ladder: Ladder) -> Authenticated:
+    """The person of the session, who has proven the factor too; ``user`` as their directory knows them."""
+    return Authenticated(
+        username=session.username,
+        realm=session.realm,
+        amr=proven(session, factor),
+        acr=session.acr if session.acr is not None and ladder.knows(session.acr) else None,
+        upstream=upstream_of(session, factor),
+        password_changed_at=None if user is None else user.password_changed_at,
+    )
