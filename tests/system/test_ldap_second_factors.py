@@ -135,6 +135,25 @@ async def test_idp_258_idp_259_idp_261_a_person_of_the_directory_has_their_token
     assert (await desk.login("alice", "alicepw")).status == 200
 
 
+async def test_who_has_nothing_but_an_app_that_is_switched_off_is_told_what_to_do(desk, clock, own):
+    cookie = (await desk.login("alice", "alicepw")).cookie
+    made = (await desk.post(MINE, json={"label": "My phone"}, cookie=cookie)).json
+    app, token = pyotp.parse_uri(made["otpauth_uri"]), f"{MINE}/{made['token_id']}"
+    await desk.post(f"{token}/confirm", json={"otp_code": app.at(clock.now() // 1_000_000)}, cookie=cookie)
+    disable = "changetype: modify\nreplace: ipatokenDisabled\nipatokenDisabled: TRUE\n-\n"
+    own.modify(f"dn: ipatokenuniqueid={made['token_id']},cn=otp,{SUFFIX}\n{disable}")
+
+    weak = (await desk.login("alice", "alicepw")).cookie
+    page = await desk.get("/account/codes", cookie=weak, headers=HTML)
+
+    assert ('id="switched-off"' in page.text, 'id="prove"' in page.text, 'id="add"' in page.text) == (True, False, False)
+    assert (await desk.ask("DELETE", token, cookie=weak)).outcome == (401, "login_required")
+    key = SoftKey()
+    await Passkeys(desk).register(weak, key)
+    page = await desk.get("/account/codes", cookie=weak, headers=HTML)
+    assert ('id="switched-off"' in page.text, 'id="prove"' in page.text) == (False, True), "the passkey is something to prove"
+
+
 async def test_s070_a_token_of_somebody_else_is_not_there(desk):
     cookie = (await desk.login("alice", "alicepw")).cookie
 

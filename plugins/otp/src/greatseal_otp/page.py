@@ -10,7 +10,7 @@ from greatseal.api.http import Call, Handler, Parameters, Reply, Route
 from greatseal.api.identity import Login, SessionView
 from greatseal.api.messages import Message, Text
 from greatseal.api.moments import day_and_time
-from greatseal.api.otp import Token
+from greatseal.api.otp import Holder, Token
 from greatseal.api.pages import AccountLine, AccountPart, Pages
 from greatseal.api.problems import BadRequest, Conflict, Problem
 from greatseal.host import Host
@@ -127,6 +127,7 @@ class CodesPage:
         holder = await self._codes.holder(session.subject)
         store = self._codes.store(holder)
         tokens = await store.tokens(holder)
+        unproven = not await self._codes.is_proven(session)
         return self._pages.page(
             call,
             _LIST,
@@ -139,12 +140,18 @@ class CodesPage:
             forget=FORGET,
             tokens=[(token, _said(token)) for token in tokens],
             devices=await self._codes.devices.of(holder, tokens),
-            unproven=not await self._codes.is_proven(session),
+            unproven=unproven,
+            provable=unproven and await self._can_prove(session, holder),
             manages=store.manages,
             recovery=await self._codes.recovery.state(session.subject) if store.recovery else None,
             recovers=store.recovery,
             recent=self._codes.is_recent(session),
         )
+
+    async def _can_prove(self, session: SessionView, holder: Holder) -> bool:
+        """Whether the person has anything to prove besides what the session has: their apps may all be switched off in the directory."""
+        factors = [one for one in self._host.components(Factor).values() if not set(one.amr) <= set(session.amr)]
+        return any([await one.held(holder.subject, holder.user) for one in factors])
 
 
 class CodesPart(AccountPart):
