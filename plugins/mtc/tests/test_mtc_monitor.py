@@ -227,6 +227,37 @@ async def test_an_older_checkpoint_is_no_news_and_one_of_another_tree_a_fork(log
     assert "forked: the tree of 300" in str(await lie(follower(log), seen))
 
 
+@pytest.mark.parametrize(("size", "older"), [(8, 0), (8, 3), (300, 299), (300, 256), (600, 513)])
+async def test_a_smaller_tree_of_a_log_without_its_tiles_is_held_against_what_was_seen(log, size, older):
+    other = Published()
+    other.grow(older, "another")
+    same = Published()
+    same.grow(older)
+    log.grow(size)
+    seen = await follower(log).step(follower(log).nothing(ORIGIN), Heard())
+
+    for name in [name for name in log.objects if name != "checkpoint"]:
+        del log.objects[name]
+    log.objects["checkpoint"] = same.objects["checkpoint"]
+    with pytest.raises(Away, match=f"{older} entries; the one of {size} was seen before$"):
+        await follower(log).step(seen, Heard())
+    if older:
+        log.objects["checkpoint"] = other.objects["checkpoint"]
+        assert f"forked: the tree of {older}" in str(await lie(follower(log), seen))
+
+
+async def test_a_smaller_tree_that_cannot_be_held_against_anything_is_told_as_that(log):
+    log.grow(200)
+    smaller = log.objects["checkpoint"]
+    log.grow(300)
+    seen = await follower(log).step(follower(log).nothing(ORIGIN), Heard())
+    log.objects["checkpoint"] = smaller
+    log.missing |= {"tile/0/000"}
+
+    with pytest.raises(Away, match=r"its checkpoint of 200 entries; the one of 300 was seen before, and tile/0/000 is not there"):
+        await follower(log).step(seen, Heard())
+
+
 async def test_a_checkpoint_of_another_key_origin_or_form_is_not_believed(log):
     log.grow(3)
     seen = await follower(log).step(follower(log).nothing(ORIGIN), Heard())

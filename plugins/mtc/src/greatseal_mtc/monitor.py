@@ -179,11 +179,25 @@ class Follower:
 
     async def _older(self, seen: Seen, checkpoint: Checkpoint, note: bytes) -> None:
         """An older checkpoint is what a cache may show; it must be one of the tree that was seen."""
-        if await self._root(seen.size, checkpoint.size, seen.root) != checkpoint.root:
+        shown = f"the log shows its checkpoint of {checkpoint.size} entries; the one of {seen.size} was seen before"
+        found = self._kept(seen, checkpoint.size)
+        if found is None:
+            try:
+                found = await self._root(seen.size, checkpoint.size, seen.root)
+            except Away as away:
+                raise Away(f"{shown}, and {away}") from None
+        if found != checkpoint.root:
             raise Lie(
                 f"the log forked: the tree of {checkpoint.size} entries that it signed is none of its tree of {seen.size}", seen.note, note
             )
-        raise Away(f"the log shows its checkpoint of {checkpoint.size} entries; the one of {seen.size} was seen before")
+        raise Away(shown)
+
+    def _kept(self, seen: Seen, older: int) -> bytes | None:
+        """The root of an older size, by what is kept of the tree alone: a log that forked may not have its tiles. None where it is not."""
+        if older >> 8 != seen.size >> 8:
+            return None
+        leaves, *above = Edge.decode(self._hash, seen.edge, b"").levels
+        return Edge(older, (leaves[: (older & 0xFF) * self._hash.size], *above)).root(self._hash)
 
     async def _root(self, size: int, older: int, root: bytes) -> bytes:
         """The root of an older size of the tree with ``root``, by the tiles of the log."""

@@ -84,8 +84,8 @@ class Witnessing:
         """The size that a witness says it cosigned last."""
         try:
             size = parse_size(answer.body)
-        except BadNote as error:
-            raise Refused(f"status 409 without a size: {error}") from None
+        except BadNote:
+            raise Refused(f"status 409 without a size: {excerpt(answer.body.decode(errors='replace'))}") from None
         if size > self._checkpoint.size:
             raise Larger(f"it has cosigned {size} entries of this log, which has {self._checkpoint.size}")
         return size

@@ -17,7 +17,7 @@ from greatseal_mtc.witness.settings import WitnessLog
 from greatseal_mtc.witness.state import Next, latest, move, remember_cosignatures
 from greatseal_mtc.witnessing import AddCheckpoint, SignSubtree
 
-__all__ = ["FORK", "NotProven", "OtherSize", "Witness", "log_id"]
+__all__ = ["FORK", "NotProven", "OtherSize", "TwoTrees", "Witness", "log_id"]
 
 FORK = "witness.fork"
 FORKS_AN_HOUR = 10
@@ -31,6 +31,12 @@ class OtherSize(Exception):
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.size = size
+
+
+class TwoTrees(Problem):
+    """The log signed two trees of one size. No size is named: whoever asks again with it is answered the same."""
+
+    status, error, type = 409, "forked", "malformed"
 
 
 class NotProven(Problem):
@@ -72,7 +78,7 @@ class Witness:
         """The lines of cosignature of a checkpoint that continues the last one.
 
         Raises NotFound for an unknown log, Forbidden for a signature that is none of its, BadRequest for an old size above the new one,
-        OtherSize, and NotProven.
+        OtherSize, TwoTrees, and NotProven.
         """
         checkpoint, signed = self._opened(asked.note)
         id = log_id(checkpoint.origin)
@@ -132,10 +138,10 @@ class Witness:
         return bytes(known.note) + bytes(lines)
 
     async def _proven(self, step: Next, path: Sequence[bytes]) -> None:
-        """Raises OtherSize, NotProven."""
+        """Raises TwoTrees, NotProven."""
         if step.old_size == step.size > 0 and step.old_root != step.root:
             await self._forked(step)
-            raise OtherSize(step.old_size)
+            raise TwoTrees(f"this witness cosigned another tree of {step.size} entries of this log")
         try:
             _check_step(step, path)
         except BadProof as error:
