@@ -1,11 +1,7 @@
 """Logs and certificates of ours, judged by code that we did not write: golang.org/x/mod, formats, tessera, torchwood and mtcs."""
 
-import os
-import shutil
-import sqlite3
 import subprocess
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -15,11 +11,10 @@ from threading import Thread
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from rig.apache import wait_until_it_listens
+from rig.litewitness import Litewitness
 from rig.plants import END, Plant, PrivateKey
+from rig.tessera import TesseraLog, fsck, run
 
-from greatseal.testing.service import free_port
 from greatseal_mtc.dialects import PLANTS_07
 from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.landmark_list import dated_list
@@ -50,10 +45,6 @@ def folder(plant: Plant, tmp_path: Path) -> Path:
     """The log in files."""
     plant.write(tmp_path / "log")
     return tmp_path / "log"
-
-
-def run(program: Path, *arguments: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
 
 
 def flipped(content: bytes, at: int = -2) -> bytes:
@@ -140,50 +131,18 @@ def test_formats_accepts_a_log_proof_and_refuses_a_changed_one(plant: Plant, go_
 # ---- tessera
 
 
-def fsck(program: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """With three workers: the one that finds something wrong ends, and with no other to go on fsck would wait for ever."""
-    return run(program, f"--storage_url=file://{folder}/", f"--public_key={folder / 'vkey'}", "--ui=false", "--logtostderr", "-v=1", "-N=3")
-
-
 def test_fsck_of_tessera_finds_nothing_wrong_with_our_log(folder: Path, go_program: Find) -> None:
-    said = fsck(go_program("fsck"), folder)
+    said = fsck(go_program("fsck"), f"file://{folder}", folder / "vkey")
 
-    assert "Successfully" in said.stderr, said.stderr
-    assert "fsck failed" not in said.stderr
+    assert "Successfully" in said, said
+    assert "fsck failed" not in said
 
 
 @pytest.mark.parametrize("name", [path(0, 1), path(0, 2, 88), path(1, 0, 2), entries_path(1), entries_path(2, 88)])
 def test_fsck_of_tessera_finds_what_was_changed(folder: Path, go_program: Find, name: str) -> None:
     (folder / name).write_bytes(flipped((folder / name).read_bytes()))
 
-    assert "fsck failed" in fsck(go_program("fsck"), folder).stderr
-
-
-class TesseraLog:
-    """A log that tessera writes into a folder."""
-
-    def __init__(self, program: Path, folder: Path) -> None:
-        self.folder, self._program, self._batches = folder / "log", program, 0
-        private = ed25519.Ed25519PrivateKey.generate()
-        self.key = NoteKey("tessera.example/log", Kind.ED25519, private.public_key())
-        self._secret = folder / "key"
-        secret = b64encode(b"\x01" + private.private_bytes_raw()).decode()
-        self._secret.write_text(f"PRIVATE+KEY+{self.key.name}+{self.key.id.hex()}+{secret}")
-
-    def add(self, entries: list[bytes], *options: str) -> None:
-        """Append entries, in no order, and publish a checkpoint."""
-        self._batches += 1
-        batch = self.folder.parent / f"batch{self._batches}"
-        batch.mkdir()
-        for number, entry in enumerate(entries):
-            (batch / f"{number:04}").write_bytes(entry)
-        given = (f"--storage_dir={self.folder}", f"--entries={batch}/*", f"--private_key={self._secret}", "--logtostderr")
-        said = run(self._program, *given, *options)
-        assert said.returncode == 0, said.stderr
-
-    def note(self) -> Note:
-        """The checkpoint."""
-        return Note.parse((self.folder / "checkpoint").read_bytes())
+    assert "fsck failed" in fsck(go_program("fsck"), f"file://{folder}", folder / "vkey")
 
 
 def test_a_log_that_tessera_writes_is_read(go_program: Find, tmp_path: Path) -> None:
@@ -269,42 +228,6 @@ def test_a_log_of_tessera_is_witnessed_by_our_functions(go_program: Find, tmp_pa
 # ---- torchwood
 
 
-@contextmanager
-def litewitness(program: Path, folder: Path, log: NoteKey) -> Iterator[tuple[int, NoteKey]]:
-    """A witness that knows our log: its port and its key. The key is in an SSH agent of its own."""
-    if shutil.which("ssh-agent") is None:
-        pytest.skip("ssh-agent is not installed: make peers")
-    private = ed25519.Ed25519PrivateKey.generate()
-    secret, agent_socket, port = folder / "witness_key", folder / "agent", free_port()
-    secret.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    secret.chmod(0o600)
-    with closing(sqlite3.connect(folder / "witness.db")) as database, database:
-        database.execute("CREATE TABLE log (origin TEXT PRIMARY KEY, tree_size INTEGER NOT NULL, tree_hash TEXT NOT NULL)")
-        database.execute("CREATE TABLE key (origin TEXT NOT NULL, key TEXT NOT NULL, FOREIGN KEY(origin) REFERENCES log(origin))")
-        database.execute("INSERT INTO log VALUES (?, 0, ?)", (log.name, b64encode(SHA256.empty).decode()))
-        database.execute("INSERT INTO key VALUES (?, ?)", (log.name, log.vkey))
-    with running(folder / "output", "ssh-agent", "-D", "-a", agent_socket) as agent:
-        while not agent_socket.exists():
-            assert agent.poll() is None, (folder / "output").read_text()
-            time.sleep(0.01)
-        subprocess.run(["ssh-add", secret], env={**os.environ, "SSH_AUTH_SOCK": str(agent_socket)}, capture_output=True, check=True)
-        said = subprocess.run(["ssh-keygen", "-lf", secret], capture_output=True, text=True, check=True).stdout
-        options = ("-db", folder / "witness.db", "-name", "witness.example/w", "-ssh-agent", agent_socket, "-key", said.split()[1])
-        with running(folder / "output", program, *options, "-listen", f"127.0.0.1:{port}") as witness:
-            wait_until_it_listens(witness, port, folder)
-            yield port, NoteKey("witness.example/w", Kind.ED25519_COSIGNER, private.public_key())
-
-
-@contextmanager
-def running(output: Path, *command: object) -> Iterator["subprocess.Popen[bytes]"]:
-    """A program, until the context ends."""
-    with output.open("ab") as file, subprocess.Popen([*map(str, command)], stdout=file, stderr=file) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
 def ask(port: int, body: AddCheckpoint) -> tuple[int, str, bytes]:
     """What a witness answers: status, type and body."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
@@ -321,13 +244,14 @@ def test_litewitness_cosigns_our_log_and_refuses_what_is_wrong(plant: Plant, go_
             proof = plant.hashes(consistency(0, old, size)) if old else ()
         return AddCheckpoint(old, proof, note or plant.note(key, size=size))
 
-    with litewitness(go_program("litewitness"), tmp_path, key[0]) as (port, witness):
-        last = 0
+    there = Litewitness(go_program("litewitness"), tmp_path)
+    with there.knowing(key[0]):
+        port, last = there.port, 0
         for size in (1, 256, 300, 300, 599):
             status, _, body = ask(port, asked(last, size))
             assert status == 200, body
             cosigned = Note(plant.checkpoint(size).text, tuple(signature_lines(body.decode())))
-            assert open_note(cosigned, [witness])[0].size == size
+            assert open_note(cosigned, [there.key])[0].size == size
             last = size
 
         assert ask(port, asked(300, 600)) == (409, SIZE_TYPE, b"599\n")

@@ -1,17 +1,21 @@
 // A reader of logs made of golang.org/x/mod/sumdb and github.com/transparency-dev/formats.
 //
 //	tlog-check note NOTE VKEY...             every key has to have signed; prints the origin, the size and the root
-//	tlog-check tiles FOLDER NOTE VKEY INDEX... prints the inclusion proof of each entry and the consistency proof of each size,
+//	tlog-check tiles PLACE NOTE VKEY INDEX... prints the inclusion proof of each entry and the consistency proof of each size,
 //	                                          made of tiles that are checked against the checkpoint
 //	tlog-check proof FILE ENTRY VKEY          a tlog-proof of the entry in a file
+//	tlog-check subtree VKEY ORIGIN START END ROOT SIGNATURE
+//	                                          what a witness signed of a subtree, without time; the last two in hex
 //
-// Notes are files. The exit status is not 0 where anything is wrong.
+// Notes and proofs are files or URLs, the place of tiles is a folder or a URL. The exit status is not 0 where anything is wrong.
 package main
 
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,8 +52,24 @@ func open(text []byte, vkeys []string) *checkpoint.Checkpoint {
 	return found
 }
 
-// tiles reads tiles of 256 hashes from a folder, as C2SP tlog-tiles names them.
-type tiles struct{ folder string }
+// read gives what is in a file, or at an URL.
+func read(place string) ([]byte, error) {
+	if !strings.HasPrefix(place, "http://") {
+		return os.ReadFile(filepath.FromSlash(place))
+	}
+	answer, err := http.Get(place)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", place, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
+}
+
+// tiles reads tiles of 256 hashes, as C2SP tlog-tiles names them.
+type tiles struct{ place string }
 
 func (t tiles) Height() int                     { return 8 }
 func (t tiles) SaveTiles([]tlog.Tile, [][]byte) {}
@@ -57,7 +77,7 @@ func (t tiles) ReadTiles(wanted []tlog.Tile) ([][]byte, error) {
 	found := [][]byte{}
 	for _, one := range wanted {
 		name := "tile/" + strings.TrimPrefix(one.Path(), "tile/8/")
-		content, err := os.ReadFile(filepath.Join(t.folder, filepath.FromSlash(name)))
+		content, err := read(t.place + "/" + name)
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +94,11 @@ func lines[T ~[]tlog.Hash](proof T) string {
 	return strings.Join(text, " ")
 }
 
-func prove(folder string, text []byte, vkey string, numbers []string) {
+func prove(place string, text []byte, vkey string, numbers []string) {
 	// Ed25519 alone is x/mod's own; other keys are of formats.
 	head := open(text, []string{vkey})
 	tree := tlog.Tree{N: int64(head.Size), Hash: tlog.Hash(head.Hash)}
-	reader := tlog.TileHashReader(tree, tiles{folder})
+	reader := tlog.TileHashReader(tree, tiles{place})
 	for _, number := range numbers {
 		index := must(strconv.ParseInt(number, 10, 64))
 		leaf := must(reader.ReadHashes([]int64{tlog.StoredHashIndex(0, index)}))[0]
@@ -113,17 +133,27 @@ func checkProof(data, entry []byte, vkey string) {
 	fmt.Println(found.Index, hex.EncodeToString(found.ExtraData))
 }
 
+func checkSubtree(vkey, origin, start, end, root, signature string) {
+	verifier := must(formats.NewMLDSAVerifier(vkey))
+	from, to := must(strconv.ParseUint(start, 10, 64)), must(strconv.ParseUint(end, 10, 64))
+	if !verifier.VerifySubtree(0, origin, from, to, must(hex.DecodeString(root)), must(hex.DecodeString(signature))) {
+		log.Fatal("invalid signature of the subtree")
+	}
+}
+
 func main() {
 	log.SetFlags(0)
-	read := func(at int) []byte { return must(os.ReadFile(os.Args[at])) }
+	given := func(at int) []byte { return must(read(os.Args[at])) }
 	switch os.Args[1] {
 	case "note":
-		head := open(read(2), os.Args[3:])
+		head := open(given(2), os.Args[3:])
 		fmt.Println(head.Origin, head.Size, hex.EncodeToString(head.Hash))
 	case "tiles":
-		prove(os.Args[2], read(3), os.Args[4], os.Args[5:])
+		prove(os.Args[2], given(3), os.Args[4], os.Args[5:])
 	case "proof":
-		checkProof(read(2), read(3), os.Args[4])
+		checkProof(given(2), given(3), os.Args[4])
+	case "subtree":
+		checkSubtree(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6], os.Args[7])
 	default:
 		log.Fatal(os.Args[1])
 	}
