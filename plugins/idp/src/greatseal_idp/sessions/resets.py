@@ -1,7 +1,8 @@
 """Choosing a new password by a link in a mail: for who forgot theirs, where their directory lets this service set one.
 
-The link is good once, for 15 minutes, and only the newest one of a person is. Whoever asks learns nothing: the answer is given before the
-name is looked up. A password that was set ends all sessions and refresh families, and is told; second factors stay as they are.
+A link is good for 15 minutes, whoever asks for more of them meanwhile, and the first one that sets a password ends them all. Whoever asks
+learns nothing: the answer is given before the name is looked up. A password that was set ends all sessions and refresh families, and is
+told; second factors stay as they are.
 """
 
 import asyncio
@@ -32,20 +33,21 @@ from greatseal_idp.pages.return_to import RESET
 from greatseal_idp.sessions.limits import LoginLimits
 from greatseal_idp.sessions.login import PASSWORD_CHANGED, bounded
 from greatseal_idp.sessions.own import OwnSessions
-from greatseal_idp.sessions.places import key_of
+from greatseal_idp.sessions.places import Places, key_of
 from greatseal_idp.token.endings import Endings
 
 KIND = "pw"
 """Of the handle in the link."""
 SECONDS = 900
-MOST, HOUR = 3, 3600.0
-"""Links for one name within an hour."""
+MOST = 2
+"""Links for one name within their time: whoever gets none has one that is good, even if strangers asked for it."""
+OWN, HOUR = 2, 3600.0
+"""Those within an hour that only a browser or address gets where the person has signed in before (:mod:`.places`)."""
 AT_ONCE, WAITING = 4, 100
 """Look-ups that go on at once, and those that may wait."""
 BITE = 100
 
 _NEW = insert(t.reset).values({column.name: param(column.name) for column in t.reset.columns})
-_OLDER = delete(t.reset).where(t.reset.c.subject == param("subject"), t.reset.c.used_at.is_(None))
 _BY_DIGEST = select(t.reset).where(t.reset.c.digest == param("link"))
 _CLAIM = (
     update(t.reset)
@@ -54,6 +56,7 @@ _CLAIM = (
     .returning(*t.reset.columns)
 )
 _RELEASE = update(t.reset).where(t.reset.c.digest == param("link"), t.reset.c.used_at == param("moment")).values(used_at=None)
+_OF = delete(t.reset).where(t.reset.c.subject == param("subject"))
 _DONE = delete(t.reset).where(t.reset.c.digest == param("link"), t.reset.c.used_at.is_not(None))
 _LEFT = select(t.reset).where(t.reset.c.used_at.is_not(None)).order_by(t.reset.c.used_at).limit(BITE)
 _OLD = delete(t.reset).where(
@@ -77,8 +80,9 @@ class Resets:
         self._endings = endings
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
-        self._setting: set[bytes] = set()
-        """The links whose password is being set in this process."""
+        self._places = Places(host)
+        self._setting: set[str] = set()
+        """The people whose password is being set in this process."""
 
     @property
     def offered(self) -> bool:
@@ -95,7 +99,7 @@ class Resets:
         if self._waiting >= WAITING:
             raise Unavailable(Message("too many ask for a new password at this moment; try again in a minute"))
         self._waiting += 1
-        self._host.spawn("send a link for a new password", self._send(name, seen(call)))
+        self._host.spawn("send a link for a new password", self._send(call, name, seen(call)))
 
     async def read(self, link: str) -> Row | None:
         """The row of a link that is good now. Raises DirectoryUnavailable."""
@@ -119,13 +123,13 @@ class Resets:
         if setter is None or user is None:
             return False
         require_usable(_without_password(user))
-        if (digest := _digest(link)) in self._setting:
+        if user.subject in self._setting:
             return False
-        self._setting.add(digest)
+        self._setting.add(user.subject)
         try:
-            return await self._set(digest, setter, new, seen(call))
+            return await self._set(_digest(link), setter, new, seen(call))
         finally:
-            self._setting.discard(digest)
+            self._setting.discard(user.subject)
 
     async def _set(self, digest: bytes, setter: PasswordSetter, new: Secret, met: Met) -> ChangeRefused | bool:
         row = await self._host.db.write(_claim, digest)
@@ -142,7 +146,7 @@ class Resets:
     async def carry_on(self) -> None:
         """For a job: finish what a crash interrupted, and forget links whose time is over."""
         for row in await self._host.db.read(_left):
-            if bytes(row.digest) in self._setting:
+            if row.subject in self._setting:
                 continue
             user = await self._directories.user(row.subject)
             # Where the directory cannot tell, the password may have been set.
@@ -161,10 +165,10 @@ class Resets:
     def _is_ours(self, link: str) -> bool:
         return self._host.handles.node_of(link, KIND) is not None
 
-    async def _send(self, username: str, met: Met) -> None:
+    async def _send(self, call: Call, username: str, met: Met) -> None:
         try:
             async with self._slots:
-                if self._host.limits.hit("reset-name", key_of(username), MOST, HOUR) is None:
+                if await self._may_ask(call, key_of(username)):
                     user = await self._directories.user(username)
                     if user is not None and self._may_have_one(user):
                         await self._host.db.write(self._store, user, self._host.handles.mint(KIND), met)
@@ -172,6 +176,13 @@ class Resets:
             self._host.log.warning("nobody can be sent a link for a new password", cause=problem.cause)
         finally:
             self._waiting -= 1
+
+    async def _may_ask(self, call: Call, key: str) -> bool:
+        """Whether there is a mail for this name. Strangers use up none of those of a place that is known."""
+        known = await self._places.is_known(call, key)
+        if known and self._host.limits.hit("reset-own", key, OWN, HOUR) is None:
+            return True
+        return self._host.limits.hit("reset-name", key, MOST, SECONDS) is None
 
     def _may_have_one(self, user: User) -> bool:
         if user.email is None or user.email_verified is False or user.source not in self._host.components(PasswordSetter):
@@ -183,7 +194,6 @@ class Resets:
         return True
 
     def _store(self, tx: Tx, user: User, link: str, met: Met) -> None:
-        tx.run(_OLDER, subject=user.subject)
         tx.run(
             _NEW,
             digest=_digest(link),
@@ -207,6 +217,7 @@ class Resets:
     def _done(self, tx: Tx, row: Row, met: Met) -> None:
         if not tx.count(_DONE, link=row.digest):
             return
+        tx.run(_OF, subject=row.subject)
         self._endings.begin(tx, "families", subject=row.subject)
         tx.audit(AuditEvent(event_type="password_changed", service="idp", sub=row.subject, detail="by a link in a mail"))
         if (notices := self._notices) is not None:
