@@ -1,6 +1,7 @@
 """The monitor over real HTTP: a log that grows, one that lies in every way, and one that hangs or sends without end."""
 
 import asyncio
+import json
 import os
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -12,10 +13,10 @@ from aiohttp import web
 from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, mldsa
 
 from greatseal.net import SystemResolver
-from greatseal_mtc import monitor, tiles
+from greatseal_mtc import following, monitor, tiles
 from greatseal_mtc.anchors import TrustAnchorId
 from greatseal_mtc.dialects import PLANTS_05
 from greatseal_mtc.entries import Entry
@@ -23,7 +24,7 @@ from greatseal_mtc.following import monitor as command
 from greatseal_mtc.following import shown
 from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.monitor import Away, Follower, HttpSource, Lie, Seen, load, save
-from greatseal_mtc.note import Checkpoint, Kind, Note, NoteKey
+from greatseal_mtc.note import Checkpoint, Kind, Note, NoteKey, NoteSignature
 from greatseal_mtc.tiles import FULL, Edge, TileName
 from greatseal_mtc.wire import entry_of_tbs
 
@@ -144,13 +145,13 @@ async def test_what_was_seen_rests_in_a_file_and_a_torn_one_is_told(log, tmp_pat
     file = tmp_path / "log.state"
     seen = await follower(log).step(follower(log).nothing(ORIGIN), Heard())
 
-    assert load(file) is None
+    assert load(file, SHA256) is None
     save(file, seen)
-    assert load(file) == seen
+    assert load(file, SHA256) == seen
     assert [one.name for one in tmp_path.iterdir()] == ["log.state"]
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="no state of a monitor"):
-        load(file)
+        load(file, SHA256)
 
 
 async def test_partial_tiles_that_are_gone_are_read_from_the_full_ones(log):
@@ -396,6 +397,92 @@ async def test_other_statuses_redirects_without_end_and_no_server_are_away(log):
         await follower(log).begin()
     with pytest.raises(ValueError, match="no http or https URL"):
         HttpSource("file:///etc/passwd", SystemResolver())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"size": 5}, {"size": -5}, {"size": 1 << 62}, {"root": b64encode(bytes(32)).decode()}, {"root": "AA=="}, {"edge": "AAAA"},
+     {"edge": b64encode(bytes(8)).decode()}, {"edge": b64encode(b"\xff" * 8).decode()},
+     {"edge": b64encode((300).to_bytes(8) + bytes(32 * 45)).decode()}],
+)  # fmt: skip
+async def test_a_state_that_does_not_fit_itself_is_refused_and_no_log_is_accused(log, keys, tmp_path, change):
+    log.grow(300)
+    state = tmp_path / "log.state"
+    options = (log.url, "--keys", keys, "--state", str(state))
+    assert (await asyncio.to_thread(run, *options)).exit_code == 0
+    log.grow(310)
+    state.write_text(json.dumps(json.loads(state.read_text()) | change))
+
+    found = await asyncio.to_thread(run, *options)
+
+    assert (found.exit_code, found.stderr.count("\n")) == (2, 1), found.output
+    assert "is no state of a monitor" in found.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.keys", "log.state"]
+
+
+async def test_a_state_of_a_log_of_another_hash_is_refused(log, keys, tmp_path):
+    log.grow(3)
+    options = (log.url, "--keys", keys, "--state", str(tmp_path / "log.state"))
+    assert (await asyncio.to_thread(run, *options)).exit_code == 0
+
+    for name in ("sha512", "sha3-256"):
+        found = await asyncio.to_thread(run, *options, "--hash", name)
+        assert (found.exit_code, found.stderr.count("\n")) == (2, 1), found.output
+
+
+async def test_a_state_that_cannot_be_read_or_written_is_told_in_a_line(log, keys, tmp_path):
+    log.grow(3)
+    for state in (tmp_path, tmp_path / "nowhere" / "log.state"):
+        found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(state))
+        assert (found.exit_code, "Traceback" in found.output) == (2, False), found.output
+    tmp_path.joinpath(".log.state.draft").mkdir()
+
+    found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(tmp_path / "log.state"))
+
+    assert (found.exit_code, found.stderr.count("\n")) == (2, 1), found.output
+    assert "cannot be written" in found.stderr
+
+
+async def test_evidence_is_not_written_over_by_what_a_log_shows_later(log, keys, tmp_path):
+    options = (log.url, "--keys", keys, "--state", str(tmp_path / "log.state"))
+    log.grow(8)
+    assert (await asyncio.to_thread(run, *options)).exit_code == 0
+    first = log.objects["checkpoint"]
+    other = Published()
+    other.grow(8, "another")
+    log.objects = other.objects
+    codes = [(await asyncio.to_thread(run, *options)).exit_code for _ in range(2)]
+    log.objects["checkpoint"] = b"nothing to see here"
+    codes.append((await asyncio.to_thread(run, *options)).exit_code)
+
+    assert codes == [3, 3, 3]
+    assert (tmp_path / "log.state.evidence").read_bytes() == first + b"\n" + other.note().encoded
+    assert (tmp_path / "log.state.evidence.2").read_bytes() == b"nothing to see here"
+    assert not (tmp_path / "log.state.evidence.3").exists()
+
+
+async def test_evidence_that_cannot_be_written_is_shown(log, keys, tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(following, "_kept_beside", full)
+    log.objects["checkpoint"] = b"no note \xff"
+
+    found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(tmp_path / "log.state"))
+
+    assert (found.exit_code, "No space left" in found.stderr, "no note" in found.stdout) == (3, True, True)
+
+
+async def test_a_witness_of_a_log_with_an_endless_name_is_not_believed(log, keys, tmp_path):
+    """What ML-DSA signs has room for 255 bytes of it."""
+    key = NoteKey("witness.example", Kind.MLDSA44_COSIGNER, mldsa.MLDSA44PrivateKey.generate().public_key())
+    log.origin = "x" * 300
+    log.grow(3)
+    log.objects["checkpoint"] += NoteSignature(key.name, key.id, bytes(8 + 2420)).line.encode()
+
+    found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(tmp_path / "s"), "--witness", key.vkey)
+
+    assert (found.exit_code, "signs no checkpoint of an origin of so many bytes" in found.stderr) == (3, True), found.output
 
 
 def test_the_state_is_read_by_people_too(tmp_path):

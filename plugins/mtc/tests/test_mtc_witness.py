@@ -351,6 +351,7 @@ async def test_without_the_section_there_is_no_witness(start_service, http):
         ({"name": "a+b"}, "name: 'a\\+b' is no name of a key"),
         ({"logs": [{"origin": "", "keys": [KEY.vkey]}]}, "origin: expected one line"),
         ({"logs": [{"origin": "a\nb", "keys": [KEY.vkey]}]}, "origin: expected one line"),
+        ({"logs": [{"origin": "\u20ac" * 100, "keys": [KEY.vkey]}]}, "origin: expected one line of 1 to 255 bytes"),
         ({"logs": [{"origin": "a", "keys": []}]}, "keys: a has none"),
         ({"logs": [{"origin": "a", "keys": ["a+00000000+AAAA"]}]}, "keys: "),
         ({"logs": [{"origin": "a", "keys": [KEY.vkey]}] * 2}, "logs: 'a' is there twice"),

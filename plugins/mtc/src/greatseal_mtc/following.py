@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import click
@@ -74,6 +75,8 @@ def monitor(  # noqa: PLR0917  # the options of a command
         raise StartProblem(str(error)) from None
     if not keys:
         raise StartProblem("a log is known by its keys: give --key or --keys; those of Greatseal are at <log>/vkey")
+    if not state.parent.is_dir():
+        raise StartProblem(f"--state: there is no folder {state.parent}")
     wanted = len(watching) if quorum is None else quorum
     if wanted > len(watching):
         raise StartProblem(f"--quorum {wanted}: only {len(watching)} witnesses are given")
@@ -106,11 +109,13 @@ async def follow(follower: Follower, following: Following, every: int | None) ->
 async def look(follower: Follower, following: Following) -> None:
     """Read what is new and keep it. Raises Lie and Away."""
     try:
-        seen = load(following.state)
+        seen = load(following.state, follower.hash)
     except ValueError as error:
         raise StartProblem(str(error)) from None
+    except OSError as error:
+        raise StartProblem(f"{following.state} cannot be read: {error.strerror}") from None
     if seen is None and following.from_now:
-        save(following.state, begun := await follower.begin())
+        _keep(following.state, begun := await follower.begin())
         click.echo(f"{describe(begun)}; entries are read from here on")
         return
     if seen is None:
@@ -118,8 +123,15 @@ async def look(follower: Follower, following: Following) -> None:
         seen = follower.nothing(checkpoint.origin)
     now = await _step(follower, seen, following)
     if now is not seen:
-        save(following.state, now)
+        _keep(following.state, now)
     click.echo(f"{describe(now)}, {now.size - seen.size} new")
+
+
+def _keep(state: Path, seen: Seen) -> None:
+    try:
+        save(state, seen)
+    except OSError as error:
+        raise StartProblem(f"{state} cannot be written: {error.strerror}") from None
 
 
 async def _step(follower: Follower, seen: Seen, following: Following) -> Seen:
@@ -163,9 +175,27 @@ def told(lie: Lie, state: Path) -> None:
     click.echo(f"greatseal: {lie}", err=True)
     if not lie.notes:
         return
-    evidence = state.with_name(f"{state.name}.evidence")
-    evidence.write_bytes(b"\n".join(lie.notes))
-    click.echo(f"greatseal: the checkpoints that it signed are in {evidence}", err=True)
+    try:
+        evidence = _kept_beside(state, b"\n".join(lie.notes))
+    except OSError as error:
+        click.echo(f"greatseal: the evidence cannot be written beside {state}: {error.strerror}", err=True)
+        click.echo(b"\n".join(lie.notes).decode(errors="backslashreplace"))
+    else:
+        click.echo(f"greatseal: the checkpoints that it showed are in {evidence}", err=True)
+
+
+def _kept_beside(state: Path, content: bytes) -> Path:
+    """A file with the evidence. None is written over: what a log shows later takes nothing away of what it showed before."""
+    for number in count(1):
+        evidence = state.with_name(f"{state.name}.evidence{'' if number == 1 else f'.{number}'}")
+        try:
+            with evidence.open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            if evidence.read_bytes() != content:
+                continue
+        return evidence
+    raise AssertionError("numbers have no end")
 
 
 def parsed(vkeys: Iterable[str]) -> list[NoteKey]:

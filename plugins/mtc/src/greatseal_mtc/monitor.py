@@ -113,7 +113,7 @@ class Follower:
 
     def __init__(self, source: Source, hash: Hash, keys: Sequence[NoteKey], *, witnesses: Sequence[NoteKey] = (), quorum: int = 0) -> None:
         self._source = source
-        self._hash = hash
+        self.hash = hash
         self._keys = keys
         self._witnesses = witnesses
         self._quorum = quorum
@@ -128,10 +128,8 @@ class Follower:
         signers = [key for key, _ in signed]
         if not any(key in signers for key in self._keys):
             raise Lie("the checkpoint is not signed by a key of the log", note)
-        if len(found.root) != self._hash.size or found.size > MAX_SIZE:
-            raise Lie(
-                f"the checkpoint has a root of {len(found.root)} bytes and {found.size} entries: not a log of {self._hash.name}", note
-            )
+        if len(found.root) != self.hash.size or found.size > MAX_SIZE:
+            raise Lie(f"the checkpoint has a root of {len(found.root)} bytes and {found.size} entries: not a log of {self.hash.name}", note)
         by = sum(witness in signers for witness in self._witnesses)
         if by < self._quorum:
             raise Lie(f"the checkpoint of {found.size} entries is cosigned by {by} of the witnesses, not by {self._quorum}", note)
@@ -146,13 +144,13 @@ class Follower:
             width = size >> 8 * level & 0xFF
             levels.append(await self._tile(TileName(level, size >> 8 * level + 8, width)) if width else b"")
         edge = Edge(size, tuple(levels))
-        if edge.root(self._hash) != checkpoint.root:
+        if edge.root(self.hash) != checkpoint.root:
             raise Lie(f"the tiles of the log make another root than its checkpoint of {size} entries says", note)
         return self._seen(checkpoint, note, edge)
 
     def nothing(self, origin: str) -> Seen:
         """Before the first entry."""
-        return Seen(origin=origin, size=0, root=self._hash.empty, edge=Edge().encode(), note=b"")
+        return Seen(origin=origin, size=0, root=self.hash.empty, edge=Edge().encode(), note=b"")
 
     async def step(self, seen: Seen, read: Read) -> Seen:
         """Read what came since. Returns what was seen now, ``seen`` itself when nothing came.
@@ -169,11 +167,11 @@ class Follower:
             if checkpoint.root != seen.root:
                 raise Lie(f"the log forked: it signed two trees of {seen.size} entries", seen.note, note)
             return seen
-        edge = Edge.decode(self._hash, seen.edge, b"")
+        edge = Edge.decode(self.hash, seen.edge, b"")
         async for start, entries in self._entries(seen.size, checkpoint.size):
-            edge, _ = tiles.append(self._hash, msgspec.structs.replace(edge, bundle=b""), entries)
+            edge, _ = tiles.append(self.hash, msgspec.structs.replace(edge, bundle=b""), entries)
             await read(start, entries)
-        if edge.root(self._hash) != checkpoint.root:
+        if edge.root(self.hash) != checkpoint.root:
             raise await self._why(seen, checkpoint, note)
         return self._seen(checkpoint, note, edge)
 
@@ -202,13 +200,13 @@ class Follower:
     async def _root(self, size: int, older: int, root: bytes) -> bytes:
         """The root of an older size of the tree with ``root``, by the tiles of the log."""
         if older == 0:
-            return self._hash.empty
+            return self.hash.empty
         reader = Reader(
-            "", self._hash, size, TileCache(CACHE_BYTES), lambda name: self._source.object(tiles.parse_path(name), FULL * self._hash.size)
+            "", self.hash, size, TileCache(CACHE_BYTES), lambda name: self._source.object(tiles.parse_path(name), FULL * self.hash.size)
         )
         try:
             found, *proof = await reader.hashes([(0, older), *consistency(0, older, size)])
-            verify_consistency(self._hash, 0, older, size, subtree=found, root=root, proof=proof)
+            verify_consistency(self.hash, 0, older, size, subtree=found, root=root, proof=proof)
         except MissingTile as missing:
             raise Away(str(missing)) from None
         except BadProof:  # so nobody can tell what the older tree was: not by these tiles
@@ -220,21 +218,21 @@ class Follower:
         if await self._root(checkpoint.size, seen.size, checkpoint.root) != seen.root:
             return Lie(f"the log forked: its tree of {checkpoint.size} entries does not hold that of {seen.size}", seen.note, note)
         async for start, entries in self._entries(seen.size, checkpoint.size):
-            number, size = start >> 8, self._hash.size
+            number, size = start >> 8, self.hash.size
             tile = await self._tile(TileName(0, number, min(FULL, checkpoint.size - (number << 8))))
             for index, entry in enumerate(entries, start):
                 at = (index & 0xFF) * size
-                if self._hash.leaf(entry) != tile[at : at + size]:
+                if self.hash.leaf(entry) != tile[at : at + size]:
                     return Lie(f"the entry {index} is not the one in the tree", note)
         return Lie("the entries changed while they were read", note)
 
     async def _tile(self, name: TileName) -> bytes:
         """A tile of that width, or the start of the full one where the partial one is gone."""
-        size = name.width * self._hash.size
+        size = name.width * self.hash.size
         found = await self._source.object(name, size)
         if found is None and name.width < FULL:
-            whole = await self._source.object(TileName(name.level, name.number), FULL * self._hash.size)
-            found = whole[:size] if whole is not None and len(whole) == FULL * self._hash.size else None
+            whole = await self._source.object(TileName(name.level, name.number), FULL * self.hash.size)
+            found = whole[:size] if whole is not None and len(whole) == FULL * self.hash.size else None
         if found is None:
             raise Away(f"{name.path} is not there")
         if len(found) != size:
@@ -274,20 +272,24 @@ class Follower:
         return Seen(origin=checkpoint.origin, size=checkpoint.size, root=checkpoint.root, edge=edge.encode(), note=note)
 
 
-def load(file: Path) -> Seen | None:
-    """What :func:`save` wrote; None where there is no file. Raises ValueError for another one."""
+def load(file: Path, hash: Hash) -> Seen | None:
+    """What :func:`save` wrote; None where there is no file. Raises ValueError for another one: by it no log is accused; and OSError."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        return msgspec.json.decode(content, type=Seen)
-    except msgspec.DecodeError as error:
+        seen = msgspec.json.decode(content, type=Seen)
+        edge = Edge.decode(hash, seen.edge, b"")
+    except ValueError as error:
         raise ValueError(f"{file} is no state of a monitor: {error}") from None
+    if (edge.size, edge.root(hash)) != (seen.size, seen.root):
+        raise ValueError(f"{file} is no state of a monitor of a log of {hash.name}: its size and root are not those of its edge")
+    return seen
 
 
 def save(file: Path, seen: Seen) -> None:
-    """Replace the state: whoever reads it later sees the old one or the new one, whole."""
+    """Replace the state: whoever reads it later sees the old one or the new one, whole. Raises OSError."""
     draft = file.with_name(f".{file.name}.draft")
     with draft.open("wb") as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(seen)))

@@ -220,7 +220,10 @@ class NoteKey:
             time, raw = int.from_bytes(raw[:8]), raw[8:]
             if time > _MAX_TIME or (self.kind is Kind.ED25519_COSIGNER and not time):
                 raise BadNote(f"the time of the cosignature of {self.name} is none")
-        message = self.message(checkpoint, time=time)
+        try:
+            message = self.message(checkpoint, time=time)
+        except ValueError:
+            raise BadNote(f"{self.name} signs no checkpoint of an origin of so many bytes") from None
         try:
             if isinstance(self.key, ec.EllipticCurvePublicKey):
                 self.key.verify(raw, message, _ECDSA)

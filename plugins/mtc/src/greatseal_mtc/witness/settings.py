@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from greatseal_mtc.note import BadNote, NoteKey
+from greatseal_mtc.wire import MAX_ORIGIN
 
 __all__ = ["KEY_TYPES", "WitnessLog", "WitnessSettings"]
 
@@ -23,8 +24,8 @@ class WitnessLog(msgspec.Struct, frozen=True, kw_only=True):
     """The keys that sign them, each as its vkey."""
 
     def __post_init__(self) -> None:
-        if not self.origin or not self.origin.isprintable() or len(self.origin) > 200:
-            raise ValueError("origin: expected one line of 1 to 200 characters")
+        if not self.origin or not self.origin.isprintable() or len(self.origin.encode(errors="replace")) > MAX_ORIGIN:
+            raise ValueError(f"origin: expected one line of 1 to {MAX_ORIGIN} bytes")
         if not self.keys:
             raise ValueError(f"keys: {self.origin} has none")
         self.verifiers()
