@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from rig.logged import ANCHOR, LoggedSite, logged_site
 
 from greatseal import der
+from greatseal.api.problems import StartProblem
 from greatseal.cli import main
 from greatseal.testing.service import Service, document, serve
 from greatseal_mtc import tables
@@ -24,6 +25,7 @@ from greatseal_mtc.dialects import PLANTS_05
 from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.note import NoteKey
 from greatseal_mtc.proofs import LogProof
+from greatseal_mtc.revoked import add_revoked
 from greatseal_mtc.wire import entry_of_tbs
 
 
@@ -186,9 +188,14 @@ async def test_recover_says_what_it_will_do_asks_and_opens_the_next_number(place
 
     async def work(site: LoggedSite) -> None:
         (old, certificate), _, _ = place.issued
+        late, _ = place.issued[2]
+        while (await site.get(f"inclusion-proof/{late}")).json.get("logNumber") != 2:
+            pass
         id, new = await site.logged("d.localhost", profile="tree")
-        assert (await site.get("tree-size")).json == {"treeSize": 2}
-        assert x509.load_der_x509_certificate(new).serial_number == 2 << 48 | 1
+        assert (await site.get("tree-size")).json == {"treeSize": 3}
+        assert x509.load_der_x509_certificate(new).serial_number == 2 << 48 | 2
+        await site.checkpoint()
+        assert (await site.get(f"cert/{late}/standalone")).status == 200, "no checkpoint of the old log had it"
         proof = (await site.get(f"inclusion-proof/{old}")).json
         assert (proof["logNumber"], proof["leafIndex"]) == (1, 1)
         assert (await site.get(f"cert/{old}/standalone")).status == 200
@@ -196,7 +203,60 @@ async def test_recover_says_what_it_will_do_asks_and_opens_the_next_number(place
         assert id != old
 
     await place.served(work)
-    assert "log default-2: 2 entries are as they should be" in (await place.run("verify")).stdout
+    assert "log default-2: 3 entries are as they should be" in (await place.run("verify")).stdout
+
+
+async def test_revoked_certificates_of_an_earlier_log_are_told_with_all_that_the_database_does_not_know(place):
+    """What stands in the certificates of that log goes on proving them."""
+    await place.run("recover", "--yes")
+
+    async def work(site: LoggedSite) -> None:
+        ordinary, _ = place.issued[0]
+        assert (await site.get("revoked-ranges?log=1")).json == [[604, 1 << 48]]
+        await site.site.service.kernel.store.write(add_revoked, ordinary, "default", 1 << 60)
+        await site.site.service.kernel.store.write(add_revoked, f"{599:036}", "default", 1 << 60)
+        index = (await site.get(f"inclusion-proof/{ordinary}")).json["leafIndex"]
+        last = 602
+        assert (await site.get("revoked-ranges?log=1")).json == [[index, index + 1], [last, last + 1], [604, 1 << 48]]
+        assert (await site.get("revoked-ranges")).json == (await site.get("revoked-ranges?log=2")).json == []
+        for number in ("0", "3", "65536", "999999999999999"):
+            assert (await site.get(f"revoked-ranges?log={number}")).status == 404
+        assert (await site.get("revoked-ranges?log=01")).status == 400
+
+    await place.served(work)
+
+
+async def test_f27_an_older_copy_of_the_database_beside_the_log_does_not_start_until_the_next_number_is_opened(tmp_path):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", "files")
+    kept: list[str] = []
+
+    async def first(site: LoggedSite) -> None:
+        place.issued.append(await site.logged("a.localhost", profile="tree"))
+        await site.checkpoint()
+
+    async def more(site: LoggedSite) -> None:
+        for name in ("b.localhost", "c.localhost"):
+            await site.logged(name, profile="tree")
+        await site.checkpoint()
+
+    async def after(site: LoggedSite) -> None:
+        assert (await site.get("revoked-ranges?log=1")).json == [[2, 1 << 48]], "nobody could revoke b and c"
+        _, new = await site.logged("d.localhost", profile="tree")
+        kept.append(f"{x509.load_der_x509_certificate(new).serial_number:x}")
+
+    await place.served(first)
+    copied = (tmp_path / "greatseal.db").read_bytes()
+    await place.served(more)
+    for one in tmp_path.glob("greatseal.db*"):
+        one.unlink()
+    (tmp_path / "greatseal.db").write_bytes(copied)
+
+    with pytest.raises(StartProblem, match="has 4 entries, and the database knows those below 2 alone: an older copy of the database"):
+        await place.served(after)
+
+    assert "indices below 2 were given to certificates" in (await place.run("recover", "--yes")).stdout
+    await place.served(after)
+    assert kept == [f"{2 << 48 | 1:x}"]
 
 
 async def test_what_cannot_be_done_is_said_in_a_line(tmp_path, fresh_database):

@@ -17,7 +17,7 @@ from greatseal_mtc.landmark_list import LandmarkList
 from greatseal_mtc.merkle import cover
 from greatseal_mtc.note import Checkpoint, Note, NoteKey, open_note
 from greatseal_mtc.recording import find_at, numbers_of, open_number
-from greatseal_mtc.revoked import ranges_of
+from greatseal_mtc.revoked_ranges import ranges_of
 from greatseal_mtc.stored_checkpoints import keep, listed, newest_of
 from greatseal_mtc.stored_landmarks import active, allocate, covering
 from greatseal_mtc.structures import Checkpoint as CheckpointDer

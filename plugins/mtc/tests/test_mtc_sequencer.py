@@ -44,7 +44,7 @@ class Bench:
         self.told.set()
 
     @asynccontextmanager
-    async def log(self, made: Made = MADE, *, witnessed=(), backend=None):
+    async def log(self, made: Made = MADE, *, witnessed=(), recorded=None, backend=None):
         async with Log.open(
             backend or self.backend,
             NAME,
@@ -53,6 +53,7 @@ class Bench:
             cache=TileCache(1 << 20),
             logger=structlog.get_logger(),
             witnessed=witnessed,
+            recorded=recorded,
         ) as log:
             yield log
 
@@ -281,6 +282,19 @@ async def test_f27_a_log_that_has_less_than_was_seen_of_it_does_not_start(files,
     with pytest.raises(StartProblem, match="is empty, and had 300 entries: it was lost"):
         async with Bench(FilesBackend(tmp_path / "empty")).log(witnessed=seen):
             pass
+
+
+async def test_f27_a_log_that_has_more_than_its_last_batch_unrecorded_does_not_start(bench):
+    async with bench.log(recorded=0) as log:
+        await fill(log, 300)
+        await fill(log, 310)
+    for recorded in (300, 310):
+        async with bench.log(recorded=recorded):
+            pass
+    for recorded in (0, 1, 299):
+        with pytest.raises(StartProblem, match=f"has 310 entries, and the database knows those below {recorded} alone: an older copy"):
+            async with bench.log(recorded=recorded):
+                pass
 
 
 @pytest.mark.parametrize("lost", ["tile/0/001", "staged"])

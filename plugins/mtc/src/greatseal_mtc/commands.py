@@ -236,7 +236,9 @@ async def _before_recovery(host: Host, logs: Logs, ca_id: str, number: int) -> l
     return [
         f"CA {ca_id} writes log {number}. It {there}; {signed}; indices below {indices} were given to certificates.",
         f"Log {number} is never written again. Log {number + 1} begins with nothing, under an origin of its own.",
-        "Certificates that were issued stay as they are: what they prove is in them. Those that have no index yet go into the new log.",
+        "Certificates that were issued stay as they are: what they prove is in them.",
+        "Ordinary ones that have no index yet, or no standalone certificate, go into the new log.",
+        f"All indices of log {number} that the database knows no certificate of are told as revoked from then on.",
         "Landmarks begin anew, so certificates that rest on landmarks of the old log get no new ones.",
         "Relying parties take certificates of the new log by the same CA certificate, which is good for five log numbers.",
         "Witnesses and monitors do not know the new origin until their operators add it.",

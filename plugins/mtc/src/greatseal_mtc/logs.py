@@ -17,7 +17,7 @@ from greatseal_mtc.checkpoints import Checkpoints
 from greatseal_mtc.keys import LogKeys, open_keys
 from greatseal_mtc.landmarks import Landmarks
 from greatseal_mtc.recording import Numbers, give_up, open_number, record, recorded_size, waiting
-from greatseal_mtc.revoked import RevokedRanges
+from greatseal_mtc.revoked_ranges import RevokedRanges
 from greatseal_mtc.sequencer import Appended, Log, Witnessed
 from greatseal_mtc.settings import MtcSettings
 from greatseal_mtc.state import Batch, Made
@@ -229,6 +229,7 @@ class Logs:
                 cache=self.cache,
                 logger=self._host.log,
                 witnessed=await self._witnessed(ca_id, number),
+                recorded=await self._host.db.read(recorded_size, ca_id, number),
             )
         )
         return CaLog(self._host, settings, log, keys, place, place.origin(numbers))

@@ -58,6 +58,11 @@ _BELOW = (
 )
 _LAST = select(func.max(entry.c.position).label("last")).where(entry.c.ca_id == param("ca_id"), entry.c.log_number == param("log_number"))
 _FORGET = delete(entry).where(entry.c.certificate_id == param("id"), entry.c.position.is_(None))
+_GIVEN_UP = (
+    update(entry)
+    .where(entry.c.ca_id == param("the_ca"), entry.c.log_number < param("below"), entry.c.tbs.is_not(None))
+    .values(log_number=None, position=None, batch_start=None, batch_end=None)
+)
 _CURRENT = select(current.c.first_number, current.c.log_number).where(current.c.ca_id == param("ca_id"))
 _OPEN = insert_new(current)
 _GO_ON = (
@@ -189,10 +194,14 @@ def numbers_of(tx: Tx, ca_id: str) -> Numbers | None:
 
 
 def open_number(tx: Tx, ca_id: str, number: int, *, by: str | None = None) -> Numbers:
-    """Write the log of that number from now on, unless a later one is written already."""
+    """Write the log of that number from now on, unless a later one is written already.
+
+    What the log before gave an index to, and no checkpoint a standalone certificate, waits for this one then.
+    """
     began = tx.count(_OPEN, ca_id=ca_id, first_number=number, log_number=number, opened_at=tx.now)
     if began or tx.count(_GO_ON, the_ca=ca_id, number=number, moment=tx.now):
         tx.audit(AuditEvent(event_type="log.open", service="ca", principal=by, detail=f"CA {ca_id} writes log {number}"))
+        tx.run(_GIVEN_UP, the_ca=ca_id, below=number)
         tx.changed(REVOKED, ca_id)
     found = numbers_of(tx, ca_id)
     assert found is not None, "it was written"

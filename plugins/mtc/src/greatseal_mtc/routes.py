@@ -9,10 +9,10 @@ from greatseal.api.issuance import Certificate
 from greatseal.api.problems import BadRequest, NotFound, Unavailable
 from greatseal.api.services import ISSUANCE
 from greatseal.host import Host
-from greatseal_mtc.documents import DER, TEXT, LogDocuments
+from greatseal_mtc.documents import DER, TEXT, LogDocuments, number_in
 from greatseal_mtc.logs import CaLog, Logs
 from greatseal_mtc.proving import log_proof
-from greatseal_mtc.recording import Entry, find
+from greatseal_mtc.recording import Entry, find, numbers_of
 from greatseal_mtc.stored_landmarks import active, covering
 from greatseal_mtc.stored_landmarks import find as find_landmark
 
@@ -52,7 +52,7 @@ class MtcRoutes:
             ("landmarks/{number}/cert", self.landmark, "The certificate of a landmark."),
             ("consistency-proof", self.consistency, "The proof that the log only grew from one size to another."),
             ("subtree-root", self.subtree_root, "The hash of a subtree."),
-            ("revoked-ranges", self.revoked_ranges, "Which entries are revoked, as half-open ranges."),
+            ("revoked-ranges", self.revoked_ranges, "Which entries are revoked, as half-open ranges; of an earlier log by its number."),
             ("ca-cert", self.ca_certificate, "The unsigned certificate of the CA (RFC 9925)."),
             ("tlog/checkpoint", self.checkpoint, "The newest checkpoint as a signed note."),
             ("tlog/cosignature", self.cosignature, "The newest checkpoint with the signature of the CA cosigner."),
@@ -125,8 +125,13 @@ class MtcRoutes:
         return await self._current(call).subtree_root(call)
 
     async def revoked_ranges(self, call: Call) -> Reply:
-        log = self._log(call)
-        return self._current(call).revoked_ranges(await self._logs.revoked.of(log.ca_id, log.number))
+        """Of the log that is written, or by ``?log=`` of one before: its certificates are good until they end."""
+        log, number = self._log(call), number_in(call, "log")
+        if number is not None and number != log.number:
+            numbers = await self._host.db.read(numbers_of, log.ca_id)
+            if numbers is None or not numbers.first <= number < numbers.current:
+                raise NotFound("the CA has had no log of that number")
+        return self._current(call).revoked_ranges(await self._logs.revoked.of(log.ca_id, log.number if number is None else number))
 
     async def ca_certificate(self, call: Call) -> Reply:
         return self._current(call).ca_certificate()

@@ -21,7 +21,7 @@ from greatseal.api.problems import Problem, StartProblem, Unavailable
 from greatseal_mtc import tiles
 from greatseal_mtc.hashes import HASHES
 from greatseal_mtc.merkle import MAX_SIZE
-from greatseal_mtc.state import RECOVER, Batch, Made, State, Tree, entries_of, made_otherwise, staged_name
+from greatseal_mtc.state import OTHER_DATABASE, RECOVER, Batch, Made, State, Tree, entries_of, is_full, made_otherwise, staged_name
 from greatseal_mtc.tiles import MAX_ENTRY, Edge, TileCache, TileName
 from greatseal_mtc.views import LogView, OutOfRange
 
@@ -109,12 +109,14 @@ class Log(LogView):
         cache: TileCache,
         logger: structlog.stdlib.BoundLogger,
         witnessed: Sequence[Witnessed] = (),
+        recorded: int | None = None,
     ) -> "AsyncIterator[Log]":
         """Hold the log; one that does not exist is made, with the null entry.
 
         ``record`` is awaited after each commit and before the next one, and once now for the last batch there is: it writes what is not
-        written yet. Raises StartProblem when another process writes the log, when it was made otherwise than ``made`` says, when it does
-        not have what was ``witnessed`` of it, and when its parts do not fit; Unavailable when the storage cannot be used.
+        written yet. ``recorded`` is how many entries it has written, as far as that is known: all but the last batch. Raises StartProblem
+        when another process writes the log, when it was made otherwise than ``made`` says, when it does not have what was ``witnessed`` of
+        it, or more than could be unrecorded, and when its parts do not fit; Unavailable when the storage cannot be used.
         """
         async with AsyncExitStack() as stack:
             try:
@@ -123,7 +125,7 @@ class Log(LogView):
                 raise StartProblem(f"log {name}: {held.detail}; one process writes a log: stop that one first") from held
             log = cls(name, writer, record, cache, logger)
             try:
-                await log._begin(made, witnessed)
+                await log._begin(made, witnessed, recorded)
             except LogCorrupt as error:
                 raise StartProblem(f"log {name}: {error.detail}; {RECOVER}") from error
             try:
@@ -167,14 +169,14 @@ class Log(LogView):
             if objects:
                 state = self.tree.state
                 state = msgspec.structs.replace(state, partials=(*state.partials, *objects), superseded=self._garbage)
-                await self._take(_Step(self.tree.head, _grown(self.tree, self.tree.edge, state), objects))
+                await self._take(_Step(self.tree.head, self.tree.grown(self.tree.edge, state), objects))
             faults.point("mtc.log.partials")
             await self._writer.publish("checkpoint", note)
             faults.point("mtc.log.published")
 
     # ---- Beginning and end
 
-    async def _begin(self, made: Made, witnessed: Sequence[Witnessed]) -> None:
+    async def _begin(self, made: Made, witnessed: Sequence[Witnessed], recorded: int | None) -> None:
         head = await self._writer.head()
         if head is None:
             if witnessed:
@@ -185,6 +187,7 @@ class Log(LogView):
         else:
             await self._load(head, made)
         await self._check(witnessed)
+        self._check_recorded(recorded)
         self._remember(self.tree.state.last)
         self._garbage = self.tree.state.superseded
         await self._settle()
@@ -222,6 +225,14 @@ class Log(LogView):
                 raise StartProblem(f"log {self.name} has {self.size} entries, and had {size}: an older copy was put back; {RECOVER}")
             if root is not None and await self.root_at(size) != root:
                 raise StartProblem(f"log {self.name} has another root at size {size} than was signed: it is another log; {RECOVER}")
+
+    def _check_recorded(self, recorded: int | None) -> None:
+        last = self.tree.state.last
+        if recorded is not None and max(recorded, 1) < last.start:  # the null entry is never recorded
+            raise StartProblem(
+                f"log {self.name} has {self.size} entries, and the database knows those below {recorded} alone: an older copy of the "
+                f"database was put back; {OTHER_DATABASE}"
+            )
 
     async def _end(self) -> None:
         """Write what waits."""
@@ -363,14 +374,14 @@ class Log(LogView):
         edge, objects = tiles.append(tree.hash, tree.edge, [entry for _, entry in batch])
         staged, partials, garbage = state.staged, state.partials, self._garbage
         if edge.size >> 8 != start >> 8:
-            partials = tuple(name for name in partials if not _is_full(name, edge.size))
+            partials = tuple(name for name in partials if not is_full(name, edge.size))
             garbage = (*garbage, *map(staged_name, staged), *(name for name in state.partials if name not in partials))
             staged, old, start = (), b"", edge.size >> 8 << 8
         if len(edge.bundle) > len(old):
             objects[staged_name(start)] = edge.bundle[len(old) :]
             staged = (*staged, start)
         last = Batch(tree.edge.size, tuple(id for id, _ in batch))
-        after = _grown(tree, edge, State(state.made, edge.encode(), last, staged, partials, garbage))
+        after = tree.grown(edge, State(state.made, edge.encode(), last, staged, partials, garbage))
         return _Step(tree.head if tree.size else None, after, objects)
 
     async def _partials(self, size: int) -> dict[str, bytes]:
@@ -386,14 +397,3 @@ class Log(LogView):
                 assert content is not None
                 objects[name.path] = content
         return objects
-
-
-def _grown(before: Tree, edge: Edge, state: State) -> Tree:
-    peaks = edge.grown_peaks(before.hash, before.edge, before.peaks)
-    head = LogHead(size=edge.size, root=tiles.root_of(before.hash, peaks), edge=state.encode())
-    return Tree(head, state, edge, before.hash, peaks)
-
-
-def _is_full(path: str, size: int) -> bool:
-    name = tiles.parse_path(path)
-    return name.number < size >> 8 * ((name.level or 0) + 1)

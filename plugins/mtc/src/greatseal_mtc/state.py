@@ -4,12 +4,14 @@ import msgspec
 
 from greatseal.api.log import LogCorrupt, LogHead
 from greatseal_mtc.hashes import HASHES, Hash
-from greatseal_mtc.tiles import FULL, Edge, TileName, root_of
+from greatseal_mtc.tiles import FULL, Edge, TileName, parse_path, root_of
 
-__all__ = ["RECOVER", "Batch", "Made", "State", "Tree", "entries_of", "made_otherwise", "staged_name"]
+__all__ = ["OTHER_DATABASE", "RECOVER", "Batch", "Made", "State", "Tree", "entries_of", "is_full", "made_otherwise", "staged_name"]
 
 RECOVER = "put back the whole log, or open the next log number with 'greatseal log recover'"
 """What to do with a log that is not what it was."""
+OTHER_DATABASE = "put back the database of the log's time, or open the next log number with 'greatseal log recover'"
+"""What to do with a log that is newer than the database."""
 
 
 class Made(msgspec.Struct, frozen=True, array_like=True):
@@ -108,6 +110,12 @@ class Tree(msgspec.Struct, frozen=True):
             raise LogCorrupt(f"the head of the log says size {head.size}, and its edge has another size or root")
         return cls(head, state, edge, hash, peaks)
 
+    def grown(self, edge: Edge, state: State) -> "Tree":
+        """The log with that edge, of which this one is the beginning, and with that state."""
+        peaks = edge.grown_peaks(self.hash, self.edge, self.peaks)
+        head = LogHead(size=edge.size, root=root_of(self.hash, peaks), edge=state.encode())
+        return Tree(head, state, edge, self.hash, peaks)
+
     def part(self, name: TileName) -> bytes | None:
         """A partial tile, from the edge; None when it is not of the right edge, or wider."""
         if name.level is None or name.level >= len(self.edge.levels) or name.number != self.size >> 8 * (name.level + 1):
@@ -119,6 +127,12 @@ class Tree(msgspec.Struct, frozen=True):
     def is_full(self, name: TileName) -> bool:
         """Whether the full tile, or bundle, of that number is there."""
         return name.number < self.size >> 8 * ((name.level or 0) + 1)
+
+
+def is_full(path: str, size: int) -> bool:
+    """Whether a log of that size has the full tile, or bundle, of the number in the path."""
+    name = parse_path(path)
+    return name.number < size >> 8 * ((name.level or 0) + 1)
 
 
 def staged_name(start: int) -> str:
