@@ -72,7 +72,16 @@ class Machine(RuleBasedStateMachine):
         if self.rows:
             witnessed.append(Witnessed(max(self.rows.values()) + 1))
         logger = structlog.get_logger()
-        opening = Log.open(self.backend, NAME, MADE, record=self.record, cache=TileCache(100_000), logger=logger, witnessed=witnessed)
+        opening = Log.open(
+            self.backend,
+            NAME,
+            MADE,
+            record=self.record,
+            cache=TileCache(100_000),
+            logger=logger,
+            witnessed=witnessed,
+            recorded=max(self.rows.values(), default=0) + 1,
+        )
         try:
             self.log = await self.stack.enter_async_context(opening)
         except BaseException:
@@ -124,12 +133,13 @@ class Machine(RuleBasedStateMachine):
     def back_up(self) -> None:
         """A copy of everything, of a moment."""
         self.run(self.stack.aclose())
-        if not self.copies:
-            copy = self.folder / "backup"
+        copy, is_first = self.folder / "backup", not self.copies
+        if is_first:
             shutil.copytree(self.folder / "log", copy)
-            self.copies.append((copy, max(self.rows.values(), default=0)))
         self.fail.clear()
         self.run(self.open())
+        if is_first:  # what was committed without an answer is in the copy, and recorded now
+            self.copies.append((copy, max(self.rows.values(), default=0)))
 
     @precondition(
         lambda self: (
