@@ -194,8 +194,8 @@ class Follower:
         """The root of an older size, by what is kept of the tree alone: a log that forked may not have its tiles. None where it is not."""
         if older >> 8 != seen.size >> 8:
             return None
-        leaves, *above = Edge.decode(self._hash, seen.edge, b"").levels
-        return Edge(older, (leaves[: (older & 0xFF) * self._hash.size], *above)).root(self._hash)
+        leaves, *above = Edge.decode(self.hash, seen.edge, b"").levels
+        return Edge(older, (leaves[: (older & 0xFF) * self.hash.size], *above)).root(self._hash)
 
     async def _root(self, size: int, older: int, root: bytes) -> bytes:
         """The root of an older size of the tree with ``root``, by the tiles of the log."""
