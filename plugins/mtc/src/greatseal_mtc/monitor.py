@@ -195,7 +195,7 @@ class Follower:
         if older >> 8 != seen.size >> 8:
             return None
         leaves, *above = Edge.decode(self.hash, seen.edge, b"").levels
-        return Edge(older, (leaves[: (older & 0xFF) * self.hash.size], *above)).root(self._hash)
+        return Edge(older, (leaves[: (older & 0xFF) * self.hash.size], *above)).root(self.hash)
 
     async def _root(self, size: int, older: int, root: bytes) -> bytes:
         """The root of an older size of the tree with ``root``, by the tiles of the log."""
