@@ -15,6 +15,7 @@ import msgspec
 from greatseal.api.declarations import Secret
 from greatseal.api.http import Call, Caller, Reply
 from greatseal.api.messages import Text
+from greatseal.api.moments import SECOND
 from greatseal.api.problems import Forbidden, Unauthenticated
 from greatseal.api.store import Tx
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from greatseal.api.factors import Factor
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
+BEHIND = 60 * SECOND
+"""How far the clock of another provider may be behind."""
 
 
 # ---- Credentials
@@ -68,6 +71,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     session: str | None = None
     told: tuple[str, ...] = ()
+    proven_at: int | None = None
+    """When the person was proven there (``auth_time``), or here by one thing more since; microseconds, None where nobody says."""
 
 
 class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +253,17 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """When the sign-in was here; ``auth_time`` may be a little later, where the clock of the person's directory is ahead."""
     expires_at: int
     upstream: Upstream | None = None
+
+    @property
+    def proven_at(self) -> int | None:
+        """When the person proved who they are. A provider elsewhere that had them signed in already may have answered without asking them;
+        None where it does not say."""
+        return self.signed_in_at if self.upstream is None else self.upstream.proven_at
+
+    def was_proven(self, since: int, now: int) -> bool:
+        """Whether that was between the two moments. The clock of a provider elsewhere may be a little behind."""
+        behind = 0 if self.upstream is None else BEHIND
+        return self.proven_at is not None and since - behind <= self.proven_at <= now
 
 
 class SessionCaller(Caller, frozen=True, kw_only=True):

@@ -93,7 +93,13 @@ class Callback:
             realm=realm,
             amr=identity.amr(defaults.amr),
             acr=identity.acr(defaults.acr),
-            upstream=Proven(id=upstream.id, subject=identity.subject, session=identity.session, told=identity.methods),
+            upstream=Proven(
+                id=upstream.id,
+                subject=identity.subject,
+                session=identity.session,
+                told=identity.methods,
+                proven_at=identity.proven_at,
+            ),
         )
         also = partial(self._begun, account=account, identity=identity)
         completed = await self._login.complete(call, authenticated, return_to, also=also)

@@ -7,7 +7,7 @@ from greatseal.api.messages import Message
 from greatseal.host import Host
 from greatseal.jose.foreign import LONGEST_TEXT
 from greatseal_federation.flow import Flow
-from greatseal_federation.id_tokens import IdTokens
+from greatseal_federation.id_tokens import IdTokens, signed_in_at
 from greatseal_federation.identity import Identity
 from greatseal_federation.metadata import Metadata
 from greatseal_federation.proof import Proofs
@@ -69,6 +69,7 @@ class Exchange:
             claims=joined(more, claims),
             session=session if isinstance(session, str) and 1 <= len(session) <= LONGEST_TEXT and session.isprintable() else None,
             id_token=text,
+            proven_at=signed_in_at(claims, self._host.clock.now()),
         )
 
     async def _of_api(self, upstream: Upstream, metadata: Metadata, access_token: str) -> Identity:

@@ -32,7 +32,8 @@ STALE = Message("this sign-in began too long ago, in another browser, or it is o
 class Flow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was asked of whom. ``expires_at`` and ``began_at`` are microseconds.
 
-    ``max_age`` is what the provider was asked for, in seconds; ``link`` is the session whose person gets the account linked.
+    ``max_age`` is how many seconds before this began the sign-in there may have been; ``link`` is the session whose person gets the
+    account linked.
     """
 
     upstream: str

@@ -15,7 +15,7 @@ from greatseal.jose.strict import decode_object
 from greatseal.net import RemoteKeys
 from greatseal_federation.flow import Flow
 from greatseal_federation.metadata import Metadata
-from greatseal_federation.refusals import Untrusted
+from greatseal_federation.refusals import NO_MOMENT, StoppedThere, Untrusted
 from greatseal_federation.upstreams import TENANT, Upstream
 from greatseal_federation.wire import Wire
 
@@ -39,7 +39,7 @@ class IdTokens:
     async def verified(
         self, upstream: Upstream, metadata: Metadata, text: str, *, flow: Flow, access_token: str | None
     ) -> Mapping[str, Any]:
-        """The claims of the ID token of a sign-in. Raises Untrusted and Unavailable."""
+        """The claims of the ID token of a sign-in. Raises Untrusted, StoppedThere and Unavailable."""
         try:
             claims = await self.believed(upstream, metadata, read(text), frozenset({upstream.client_id}), LIFETIME)
             _check_flow(claims, flow, self._host.clock.now() // SECOND)
@@ -121,9 +121,17 @@ def _check_flow(claims: Mapping[str, Any], flow: Flow, now: int) -> None:
     if issued is None or issued < now - AGE:
         raise NotVouched(f"iat is missing, or more than {AGE} s ago")
     if flow.max_age is not None:
-        signed_in = _seconds(claims, "auth_time")
-        if signed_in is None or not -LEEWAY <= now - signed_in <= flow.max_age + LEEWAY:
-            raise NotVouched("auth_time is missing, or longer ago than max_age allows")
+        signed_in = signed_in_at(claims, now * SECOND)
+        if signed_in is None:
+            raise StoppedThere(NO_MOMENT, cause="the ID token has no auth_time, or one that is ahead")
+        if signed_in < flow.began_at - (flow.max_age + LEEWAY) * SECOND:
+            raise NotVouched("auth_time is longer ago than the sign-in was asked to be")
+
+
+def signed_in_at(claims: Mapping[str, Any], now: int) -> int | None:
+    """When the person signed in there, never after ``now`` (microseconds, both); None where the claims do not say."""
+    told = _seconds(claims, "auth_time")
+    return None if told is None or told * SECOND > now + LEEWAY * SECOND else min(told * SECOND, now)
 
 
 def _check_hash(told: object, access_token: str | None, text: str) -> None:

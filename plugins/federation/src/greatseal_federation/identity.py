@@ -16,6 +16,7 @@ _WORD = re.compile(r"[\x21-\x7e]{1,64}")
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody at a provider. ``subject`` is who they are there for ever, under ``issuer``; ``session`` is ``sid``.
+    ``proven_at`` is when they signed in there (microseconds), as far as the ID token says.
 
     ``claims`` are those of the ID token and of userinfo. ``id_token`` is there for OpenID Connect.
     """
@@ -26,6 +27,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     claims: Mapping[str, Any]
     session: str | None = None
     id_token: str | None = None
+    proven_at: int | None = None
 
     def text(self, name: str) -> str | None:
         """A claim that is one line of text, None for every other."""

@@ -92,7 +92,8 @@ class ConnectionsPage:
         return session, form
 
     def _is_recent(self, session: SessionView) -> bool:
-        return 0 <= self._host.clock.now() - session.signed_in_at <= RECENT
+        now = self._host.clock.now()
+        return session.was_proven(now - RECENT, now)
 
     async def _page(self, call: Call, session: SessionView) -> Reply:
         found = await self._host.db.read(accounts.of_subject, session.subject)
@@ -107,6 +108,7 @@ class ConnectionsPage:
             accounts=[_Shown(id=one.id, provider=self._name(one), said=said(one), deletable=_is_deletable(one)) for one in found],
             offered=offered,
             recent=self._is_recent(session),
+            undated=session.proven_at is None,
         )
 
     def _name(self, account: Account) -> str:

@@ -6,6 +6,11 @@ from greatseal.api.problems import Forbidden, Problem
 __all__ = ["NotLinked", "StoppedThere", "TooLate", "Untrusted"]
 
 
+NO_MOMENT = Message(
+    "the application asks for a recent sign-in, and this provider cannot tell when you signed in there; sign in in another way"
+)
+
+
 class Untrusted(Problem):
     """The provider gave an answer that is not accepted. ``cause`` says what was wrong with it, for the log alone."""
 

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from greatseal.api.authorization import Authorizations
 from greatseal.api.http import Call, Handler, Reply, Route
 from greatseal.api.identity import Login, SessionView
-from greatseal.api.messages import Message, plural
+from greatseal.api.messages import plural
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
 from greatseal.net.addresses import source_of
@@ -13,7 +13,7 @@ from greatseal_federation.flow import Flow, Flows
 from greatseal_federation.metadata import Metadata, MetadataStore
 from greatseal_federation.pages import Refusals
 from greatseal_federation.proof import Proofs
-from greatseal_federation.refusals import StoppedThere, Untrusted
+from greatseal_federation.refusals import NO_MOMENT, StoppedThere, Untrusted
 from greatseal_federation.settings import StartLimit
 from greatseal_federation.upstreams import Upstream, Upstreams
 from greatseal_federation.wire import Wire, object_of
@@ -25,9 +25,6 @@ BEGINNINGS = 10
 LONGEST_HINT = 256
 AGAIN = frozenset({"login", "select_account"})
 """The values of prompt that ask for another sign-in."""
-NO_MOMENT = Message(
-    "the application asks for a recent sign-in, and this provider cannot tell when you signed in there; sign in in another way"
-)
 
 
 class Start:
@@ -81,24 +78,26 @@ class Start:
         asked: dict[str, str] = {}
         # Whoever is signed in already, or has to sign in again, is asked there too: an open session there would answer for them.
         again = link is not None or await self._login.session(call) is not None
-        max_age = None if awaited is None else awaited.max_age
+        max_age = needed = None if awaited is None else awaited.max_age
         if awaited is not None:
             again = again or not AGAIN.isdisjoint(awaited.prompt)
+            needed = 0 if "login" in awaited.prompt else max_age
             wanted = [value for value in awaited.acr if value in upstream.acr_values]
             asked |= {"acr_values": " ".join(wanted)} if wanted else {}
-        if upstream.protocol == "oauth" and max_age is not None:
-            raise StoppedThere(NO_MOMENT, cause="the application sets max_age, and the provider tells no auth_time")
+        if upstream.protocol == "oauth" and needed is not None:
+            raise StoppedThere(NO_MOMENT, cause="the application sets max_age or prompt=login, and the provider tells no auth_time")
         hint = call.query.get("login_hint") or (awaited.login_hint if awaited is not None else None)
         if hint is not None and len(hint) <= LONGEST_HINT and hint.isprintable():
             asked["login_hint"] = hint
         if upstream.protocol == "openid":
-            asked |= {"max_age": str(max_age)} if max_age is not None else {}
+            # Besides, who is asked for max_age must say when the sign-in was (OpenID Connect Core s2).
+            asked |= {"max_age": str(max_age or 0)} if again or max_age is not None else {}
             asked |= {"prompt": "login"} if again else {}
         flow, state, headers = await self._flows.begin(
             call,
             upstream.id,
             return_to=return_to,
-            max_age=max_age,
+            max_age=needed,
             link=None if link is None else link.id,
         )
         location = await self._location(upstream, metadata, {**upstream.parameters, **asked, **self._request(upstream, flow, state)})

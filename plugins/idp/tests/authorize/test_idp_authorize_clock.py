@@ -25,11 +25,12 @@ async def test_s019_a_sign_in_from_before_the_clock_was_set_back_does_not_do(ope
     assert app.told(await desk.get(back, cookie=again))["code"]
 
 
-async def test_s019_a_clock_that_is_set_back_before_the_sign_in_asks_for_one_more(open_idp, register_app):
+@pytest.mark.parametrize("prompt", ["login", "select_account"])
+async def test_s019_a_clock_that_is_set_back_before_the_sign_in_asks_for_one_more(open_idp, register_app, prompt):
     clock = FakeClock(1_800_000_000_000_000)
     desk = await open_idp(clock=clock)
     app = await register_app(desk, consent="implicit")
-    place = (await app.ask(prompt="login")).location
+    place = (await app.ask(prompt=prompt)).location
     clock.step(-3600)
 
     cookie = await desk.cookie("alice")

@@ -172,7 +172,7 @@ class Codes:
     def is_recent(self, session: SessionView) -> bool:
         """Whether the sign-in was a short while ago."""
         now = self._host.clock.now()
-        return 0 <= now - session.signed_in_at <= RECENT
+        return session.was_proven(now - RECENT, now)
 
     def require_recent(self, session: SessionView) -> None:
         """Raises LoginRequired for a sign-in of some time ago: a computer that was left open changes nothing."""

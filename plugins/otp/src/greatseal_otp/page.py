@@ -146,6 +146,7 @@ class CodesPage:
             recovery=await self._codes.recovery.state(session.subject) if store.recovery else None,
             recovers=store.recovery,
             recent=self._codes.is_recent(session),
+            undated=session.proven_at is None,
         )
 
     async def _can_prove(self, session: SessionView, holder: Holder) -> bool:

@@ -99,6 +99,7 @@ class PasskeyPage:
             passkeys=[_shown(held) for held in holdings.passkeys],
             read_only=holdings.read_only,
             fresh=is_fresh(self._host.clock, session),
+            undated=session.proven_at is None,
             words=WORDS,
             longest=MAX_LABEL,
         )

@@ -56,7 +56,7 @@ async def require_whole(login: Login, clock: Clock, session: SessionView) -> Non
 def is_fresh(clock: Clock, session: SessionView) -> bool:
     """Whether the person signed in a short while ago."""
     now = clock.now()
-    return 0 <= now - session.signed_in_at < FRESH * SECOND
+    return session.was_proven(now - FRESH * SECOND + 1, now)
 
 
 class PasskeyRegistration:

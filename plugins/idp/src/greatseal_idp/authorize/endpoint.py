@@ -257,11 +257,14 @@ def sign_in_of(session: SessionView) -> str:
 
 
 def _is_for(kept: Kept, session: SessionView, since: int, now: int) -> bool:
-    """Whether somebody signed in for this very request, after it began to wait.
+    """Whether somebody signed in for this very request, after it began to wait, as freshly as it asks.
 
     The moments alone do not tell: one from before the clock was set back looks later.
     """
-    return kept.before is not None and sign_in_of(session) != kept.before and since <= session.signed_in_at <= now
+    if kept.before is None or sign_in_of(session) == kept.before or not since <= session.signed_in_at <= now:
+        return False
+    age = 0 if "login" in kept.request.prompt else kept.request.max_age
+    return age is None or session.was_proven(since - age * SECOND, now)
 
 
 def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int, *, fresh: bool, again: frozenset[str]) -> Problem | None:
@@ -273,7 +276,7 @@ def _unfit(request: AuthorizationRequest, session: SessionView | None, now: int,
         return LoginRequired("nobody is signed in (OpenID Connect Core s3.1.2.6)")
     if not fresh and not again.isdisjoint(request.prompt):
         return LoginRequired("the person must sign in again (OpenID Connect Core s3.1.2.1)")
-    if not fresh and request.max_age is not None and not 0 <= now - session.signed_in_at <= request.max_age * SECOND:
+    if not fresh and request.max_age is not None and not session.was_proven(now - request.max_age * SECOND, now):
         return LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
     if request.wanted_subject not in {None, session.subject}:
         return LoginRequired("somebody else is signed in (OpenID Connect Core s3.1.2.1)")

@@ -117,7 +117,7 @@ class Proposals:
 def _require_fit(authorization: Authorization, session: SessionView, since: int, now: int, ladder: Ladder) -> None:
     """Raises LoginRequired, and UnmetAuthenticationRequirements where another sign-in would not help: there was one for this request."""
     fresh = since <= session.signed_in_at <= now
-    if not fresh and authorization.max_age is not None and not 0 <= now - session.signed_in_at <= authorization.max_age * SECOND:
+    if authorization.max_age is not None and not session.was_proven((since if fresh else now) - authorization.max_age * SECOND, now):
         raise LoginRequired("the last sign-in is too long ago (OpenID Connect Core s3.1.2.1)")
     if not ladder.meets(session.acr, authorization.acr):
         if fresh:

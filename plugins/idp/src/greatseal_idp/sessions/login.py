@@ -162,7 +162,8 @@ class LoginImpl:
         return await self._go_on(call, session, factor, user, None)
 
     async def _go_on(self, call: Call, session: SessionView, factor: Factor, user: User | None, return_to: str | None) -> LoggedIn:
-        completed = await self.complete(call, with_factor(session, factor, user, self._ladder), return_to, goes_on=session)
+        whole = with_factor(session, factor, user, self._ladder, now=self._host.clock.now())
+        completed = await self.complete(call, whole, return_to, goes_on=session)
         if not isinstance(completed, LoggedIn):
             raise AccessDenied(Message("more than this code is needed; sign in again"))
         return completed

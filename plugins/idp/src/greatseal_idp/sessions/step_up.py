@@ -80,13 +80,14 @@ def proven(session: SessionView, factor: Factor) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*session.amr, *factor.amr))) if factor.typed else factor.amr
 
 
-def with_factor(session: SessionView, factor: Factor, user: User | None, ladder: Ladder) -> Authenticated:
-    """The person of the session, who has proven the factor too; ``user`` as their directory knows them."""
+def with_factor(session: SessionView, factor: Factor, user: User | None, ladder: Ladder, *, now: int) -> Authenticated:
+    """The person of the session, who has proven the factor too, ``now``; ``user`` as their directory knows them."""
+    came = upstream_of(session, factor)
     return Authenticated(
         username=session.username,
         realm=session.realm,
         amr=proven(session, factor),
         acr=session.acr if session.acr is not None and ladder.knows(session.acr) else None,
-        upstream=upstream_of(session, factor),
+        upstream=None if came is None else msgspec.structs.replace(came, proven_at=now),
         password_changed_at=None if user is None else user.password_changed_at,
     )

@@ -143,7 +143,7 @@ class SessionStore:
             },
             clients=_encode(clients),
             # The directory's clock may be a little ahead; whoever has just set the password is not signed out by that.
-            auth_time=max(min(new.asked_at, tx.now), new.password_changed_at or 0),
+            auth_time=max(min(new.asked_at, tx.now, _proven_at(new)), new.password_changed_at or 0),
             created_at=tx.now,
             last_seen_at=tx.now,
             expires_at=tx.now + self._ttl,
@@ -188,7 +188,7 @@ class SessionStore:
     def _end_superseded(self, tx: Tx, found: StoredSession) -> None:
         session = _load(tx, found.view.id)
         # The person may have signed in again meanwhile, which keeps the id.
-        if session is not None and session.view.auth_time == found.view.auth_time:
+        if session is not None and session.view.signed_in_at == found.view.signed_in_at:
             self.end(tx, session.view.id, event_type="session_revoked")
 
     def _expire(self, tx: Tx, id: str) -> None:
@@ -214,6 +214,11 @@ class SessionStore:
         self._ids.move_to_end(digest)
         if len(self._ids) > KNOWN:
             self._ids.popitem(last=False)
+
+
+def _proven_at(new: NewSession) -> int:
+    """When the person was proven, as far as it is known."""
+    return new.asked_at if new.upstream is None or new.upstream.proven_at is None else new.upstream.proven_at
 
 
 def is_stale(last_seen_at: int, now: int) -> bool:
