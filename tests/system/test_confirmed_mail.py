@@ -13,6 +13,7 @@ from security.idp_desk import BROWSER, open_desk
 
 from greatseal.testing.desk import Answer, hidden_fields
 from greatseal.testing.distributions import install
+from greatseal_idp import tables as t
 
 PAGE = "/account/mail"
 Opened = Callable[..., Any]
@@ -74,6 +75,46 @@ async def test_who_follows_the_link_in_the_mail_has_the_address(opened: Opened, 
         assert await verified(desk, cookie) is True
         assert "Confirmed " in (await desk.get("/account", cookie=cookie, headers=BROWSER)).text
         assert [event.sub for event in await desk.events("mail_confirmed")] == ["ann@LOCALHOST"]
+
+
+async def test_a_link_says_whose_account_it_is_for_and_counts_once(opened: Opened) -> None:
+    """The address in the account of somebody else may be one's own."""
+    async with opened() as desk:
+        cookie = await desk.cookie("ann")
+        await form(desk, PAGE, cookie)
+        (link,) = await links(desk)
+
+        page = await desk.get(link, cookie=await desk.cookie("ben"), headers=BROWSER)
+        answers = await asyncio.gather(*(form(desk, link) for _ in range(5)))
+        at = (await desk.rows(t.mail))[0].confirmed_at
+        desk.clock.step(60)
+        answers.append(await form(desk, link))
+
+        assert ("ann@LOCALHOST" in page.text, page.headers["Referrer-Policy"]) == (True, "no-referrer")
+        assert all('id="done"' in answer.text and not answer.cookies for answer in answers)
+        assert [row.confirmed_at for row in await desk.rows(t.mail)] == [at]
+        assert len(await desk.events("mail_confirmed")) == 1
+        assert await verified(desk, await desk.cookie("ben")) is None
+
+
+async def test_an_address_that_changed_before_the_link_was_followed_is_not_confirmed(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as desk:
+        cookie = await desk.cookie("ann")
+        await form(desk, PAGE, cookie)
+        (link,) = await links(desk)
+        users = tmp_path / "users.toml"
+        users.write_text(users.read_text().replace("ann@example.org", "ann@other.example"))
+
+        page = await desk.get(link, headers=BROWSER)
+        posted = await desk.post(
+            PAGE,
+            data={**hidden_fields(await desk.get(PAGE, cookie=cookie, headers=BROWSER), "mail-form"), "link": link.partition("link=")[2]},
+            cookie=cookie,
+            headers=BROWSER,
+        )
+
+        assert ['id="over"' in one.text for one in (page, posted)] == [True, True]
+        assert await desk.rows(t.mail) == []
 
 
 async def test_another_address_is_not_confirmed_and_its_link_is_over(opened: Opened, tmp_path: Path) -> None:

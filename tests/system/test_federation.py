@@ -192,6 +192,8 @@ async def test_s080_a_verified_address_links_the_one_person_who_has_it(tmp_path:
         {"email": "ann@example.org"},
         {"email": "ann@example.org", "email_verified": False},
         {"email": "ann@example.org", "email_verified": "true"},
+        {"email": "ann@example.org", "email_verified": "false"},
+        {"email": "ann@example.org", "email_verified": 1},
         {"email": "ann@example.com", "email_verified": True},
         {"email": "ann@sub.example.org", "email_verified": True},
         {"email": "ann@x@example.org", "email_verified": True},
@@ -199,7 +201,7 @@ async def test_s080_a_verified_address_links_the_one_person_who_has_it(tmp_path:
         {"email": "other@example.org", "email_verified": True},
         {"email": ["ann@example.org"], "email_verified": True},
     ],
-    ids=["unsaid", "no", "a-text", "domain", "subdomain", "two-ats", "not-ascii", "nobody", "list"],
+    ids=["unsaid", "no", "a-text", "no-as-a-text", "a-number", "domain", "subdomain", "two-ats", "not-ascii", "nobody", "list"],
 )
 async def test_s080_no_other_address_links_anybody(tmp_path: Any, claims: dict[str, Any]) -> None:
     assert await _addresses(tmp_path, claims, ann={"email": "ann@example.org"}) == (403, [])

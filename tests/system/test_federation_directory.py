@@ -69,8 +69,11 @@ async def test_idp_010_idp_060_idp_252_a_person_signs_in_at_the_provider_that_th
     for email in ("DAVE@upstream.example", "alice@upstream.example", "*", "dave*", None, ["dave@upstream.example"]):
         opened.stub.claims["email"] = email
         assert (await opened.sign_in(upstream="ipa-keycloak")).status == 403, email
-    opened.stub.claims = {"email": "dave@upstream.example", "email_verified": False}
-    assert (await opened.sign_in(upstream="ipa-keycloak")).status == 403
+    for said in (False, "false", "no", "", 0, 1, ["true"], {}):
+        opened.stub.claims = {"email": "dave@upstream.example", "email_verified": said}
+        assert (await opened.sign_in(upstream="ipa-keycloak")).status == 403, said
+    opened.stub.claims = {"email": "dave@upstream.example", "email_verified": "true"}
+    assert (await opened.sign_in(upstream="ipa-keycloak")).status == 303, "some providers write it as a text"
     # Not by another provider, and not after the directory took the link or the type away.
     opened.stub.claims = {"email": "dave@upstream.example", "email_verified": True}
     assert (await opened.sign_in()).status == 403

@@ -121,6 +121,20 @@ async def test_who_proved_a_code_before_is_not_asked_for_it_again(opened: Opened
         assert me["amr"] == ["pwd", "otp", "mfa"]
 
 
+async def test_s103_a_session_without_the_code_does_not_change_the_password(opened: Opened) -> None:
+    """Whoever knows the password alone signed in before the person added an app."""
+    async with opened("otp") as desk:
+        app = await app_of(desk)
+
+        page = await desk.get(PAGE, cookie=app.weak, headers=BROWSER)
+        form = {**hidden_fields(await desk.get("/account", cookie=app.weak, headers=BROWSER), "logout-form"), "old_password": PASSWORD}
+        sent = await desk.post(PAGE, data={**form, "new_password": NEW, "new_password_again": NEW}, cookie=app.weak, headers=BROWSER)
+
+        assert {answer.location for answer in (page, sent)} == {"/ui/auth/step-up?return_to=%2Faccount%2Fpassword"}
+        assert await desk.events("password_changed") == []
+        assert (await change(desk, app.cookie)).status == 303
+
+
 async def test_whoever_is_not_signed_in_is_led_to_the_sign_in(opened: Opened) -> None:
     async with opened() as desk:
         for answer in (await desk.get(PAGE, headers=BROWSER), await desk.post(PAGE, data={"old_password": PASSWORD}, headers=BROWSER)):

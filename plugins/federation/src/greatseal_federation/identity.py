@@ -41,7 +41,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         value = self.claims.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if name == "email" and self.claims.get("email_verified", True) not in (True, "true"):
+        verified = self.claims.get("email_verified", True)
+        if name == "email" and verified is not True and verified != "true":
             return None
         return value if isinstance(value, str) and 1 <= len(value) <= 256 and value.isprintable() else None
 

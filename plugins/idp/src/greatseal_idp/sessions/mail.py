@@ -1,6 +1,7 @@
 """A person confirms their mail address: who follows the link in a mail to it has it.
 
-The link is what it is good for, sealed, and leaves no row; it may be followed twice. What was confirmed counts for that very address.
+The link is what it is good for, sealed, and leaves no row; it may be followed twice, and counts once. What was confirmed counts for that
+very address.
 """
 
 from collections.abc import Mapping
@@ -136,5 +137,8 @@ def _find(tx: Tx, subject: str) -> Row | None:
 
 
 def _note(tx: Tx, found: Address) -> None:
+    row = _find(tx, found.subject)
+    if row is not None and row.email == found.email:
+        return
     tx.put(t.MAIL, found.subject, email=found.email, confirmed_at=tx.now)
     tx.audit(AuditEvent(event_type="mail_confirmed", service="idp", sub=found.subject))

@@ -40,7 +40,7 @@ class MailPage:
         link = call.query.get("link")
         if link is not None:
             found = await self._mailboxes.read(link)
-            return self._over(call) if found is None else self._page(call, "confirm", email=found.email, link=link)
+            return self._over(call) if found is None else self._page(call, "confirm", email=found.email, subject=found.subject, link=link)
         session = await self._login.session(call)
         if session is None:
             return self._pages.sign_in(MAIL)
@@ -82,6 +82,7 @@ class MailPage:
         state: str,
         *,
         email: str = "",
+        subject: str = "",
         link: str = "",
         problem: Text = "",
         cause: Problem | None = None,
@@ -90,7 +91,16 @@ class MailPage:
         headers = () if cause is None else tuple(cause.headers.items())
         status = status if cause is None else cause.status
         return self._pages.page(
-            call, "mail.html", status=status, headers=headers, action=MAIL, state=state, email=email, link=link, problem=problem
+            call,
+            "mail.html",
+            status=status,
+            headers=headers,
+            action=MAIL,
+            state=state,
+            email=email,
+            subject=subject,
+            link=link,
+            problem=problem,
         )
 
 

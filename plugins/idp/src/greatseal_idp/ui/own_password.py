@@ -45,6 +45,8 @@ class OwnPasswordPage:
         session = await self._login.session(call)
         if session is None:
             return self._pages.sign_in(PASSWORD)
+        if await self._login.lacks(session):
+            return self._pages.step_up(PASSWORD)
         return self._page(call, await self._person(session))
 
     async def change(self, call: Call) -> Reply:
@@ -55,6 +57,8 @@ class OwnPasswordPage:
         form = await read_form(call)
         try:
             self._pages.check_form(call, form)
+            if await self._login.lacks(session):
+                return self._pages.step_up(PASSWORD)
             return await self._change(call, session, user, form)
         except ForeignOrigin as problem:
             return self._again(call, user, problem, STALE)
