@@ -58,7 +58,7 @@ peers-all: peers
 	@tests/rig/install-debian.sh samba samba-ad-provision samba-dsdb-modules samba-vfs-modules
 	@if command -v go >/dev/null; then cd tests/peers/go && go build -o bin/ ./... tool; else echo 'Go is not installed: the tests with its clients are skipped' >&2; fi
 	@if command -v cargo >/dev/null; then for crate in tests/peers/rust/*/Cargo.toml; do cargo build --quiet --locked --manifest-path $$crate || exit; done; else echo 'Rust is not installed: the tests with its clients are skipped' >&2; fi
-	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done; else echo 'Maven is not installed: the tests with Keycloak and with clients in Java are skipped' >&2; fi
+	@if command -v mvn >/dev/null; then for pom in tests/peers/java/*/pom.xml; do mvn -q -B -f $$pom package || exit; done && tests/rig/keycloak.sh tests/peers/java/keycloak/target; else echo 'Maven is not installed: the tests with Keycloak and with clients in Java are skipped' >&2; fi
 	@tests/rig/oidc-child.sh tests/peers/sssd
 
 $(NODE_PEERS)/node_modules/.package-lock.json $(NODE_BENCH)/node_modules/.package-lock.json: %/node_modules/.package-lock.json: %/package-lock.json $(UV)

@@ -1,7 +1,9 @@
 """Keycloak signs people in here, by its preset. Its distribution is too large for every run: `make peers-all` fetches it."""
 
+import re
 from base64 import b32encode
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import pyotp
@@ -23,9 +25,9 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory) -> Keycloak:
 @pytest.fixture(scope="module")
 def service(keycloak: Keycloak, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relying]:
     service = Relying(tmp_path_factory.mktemp("service"))
-    known = {"client_id": "greatseal", "client_key": str(service.client_key)}
-    service.rely_on({"id": "keycloak", "preset": "keycloak", "issuer": keycloak.issuer, **known})
-    with service.forked(), keycloak.running(service, "keycloak"):
+    known = {"preset": "keycloak", "issuer": keycloak.issuer, "client_key": str(service.client_key)}
+    service.rely_on(*({"id": id, "client_id": id, **known} for id in ("back", "front")))
+    with service.forked(), keycloak.running(service, "back", "front"):
         yield service
 
 
@@ -35,8 +37,8 @@ def application(service: Relying) -> Application:
 
 
 @pytest.fixture
-def ada(keycloak: Keycloak, service: Relying) -> Iterator[Traveller]:
-    ada = Traveller(service, "keycloak", keycloak.issuer)
+def ada(keycloak: Keycloak, service: Relying, request: pytest.FixtureRequest) -> Iterator[Traveller]:
+    ada = Traveller(service, getattr(request, "param", "back"), keycloak.issuer)
     code = pyotp.TOTP(b32encode(KEY.encode()).decode()).now()
     ada.answers |= {"kc-form-login": {"username": USER, "password": PASSWORD}, "kc-otp-login-form": {"otp": code}}
     with ada.session:
@@ -49,7 +51,7 @@ def test_keycloak_signs_somebody_in_and_steps_up(application: Application, ada: 
 
     stepped = application.tokens(ada.visit(application.request(claims=ESSENTIAL)))["claims"]
 
-    assert (first["sub"], first["acr"], first["amr"]) == (f"{USER}@KEYCLOAK.EXAMPLE", WEAK, ["fed", "pwd"])
+    assert (first["sub"], first["acr"], first["amr"]) == (f"{USER}@BACK.EXAMPLE", WEAK, ["fed", "pwd"])
     assert (stepped["sub"], stepped["acr"], stepped["amr"]) == (first["sub"], STRONG, ["fed", "pwd", "otp"])
 
 
@@ -72,4 +74,18 @@ def test_keycloak_ends_the_session_here_when_somebody_signs_out_there(keycloak: 
     ada.visit(f"{keycloak.issuer}/protocol/openid-connect/logout")
 
     # Keycloak tells before it answers.
+    assert not ada.is_signed_in()
+
+
+@pytest.mark.parametrize("ada", ["front"], indirect=True)
+def test_a_page_of_keycloak_ends_the_session_here_in_a_frame(keycloak: Keycloak, application: Application, ada: Traveller) -> None:
+    ada.visit(application.request())
+    ada.answers[""] = {"confirmLogout": "Logout"}
+    ada.visit(f"{keycloak.issuer}/protocol/openid-connect/logout")
+    (frame,) = re.findall(r'<iframe src="([^"]+)"', ada.page)
+    assert ada.is_signed_in()
+
+    answer = ada.session.get(unescape(frame), timeout=10)
+
+    assert answer.status_code == 200
     assert not ada.is_signed_in()
