@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greatseal.api.browsers import browser_of, is_browser
+from greatseal.api.browsers import browser_of, is_browser, kept_browser
 
 MOZILLA = "Mozilla/5.0"
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
@@ -28,6 +28,16 @@ SAID = [
 def test_a_program_is_named_in_words(said: str | None, words: str) -> None:
     assert str(browser_of(said)) == words
     assert is_browser(said) is (words.split(maxsplit=1)[0] not in {"Program", "Unknown"})
+
+
+@pytest.mark.parametrize("said", [said for said, words in SAID if not words.startswith("Program ")])
+def test_what_was_kept_in_english_is_said_in_every_language(said: str | None) -> None:
+    assert kept_browser(str(browser_of(said))) == browser_of(said)
+
+
+@pytest.mark.parametrize("words", ["", "Program curl", "Firefox on", "Firefox on <b>", "on Linux"])
+def test_other_words_stay_as_they_are(words: str) -> None:
+    assert kept_browser(words) == words
 
 
 @given(st.text(max_size=300))

@@ -15,7 +15,6 @@ from greatseal.testing.otp import CodeStoreContract
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.store import open_test_database
 from greatseal_otp import recovery
-from greatseal_otp.devices import label_of
 from greatseal_otp.enough import is_enough
 from greatseal_otp.policy import OwnToken
 from greatseal_otp.recovery import Recovery
@@ -137,32 +136,6 @@ async def test_what_was_used_up_meanwhile_or_is_of_somebody_else_is_refused(stor
     assert not await store.advance(bob, key, 7)
     assert [await store.advance(alice, key, step) for step in (7, 7, 6)] == [True, False, False]
     assert not await store.remove(bob, token.token_id)
-
-
-@pytest.mark.parametrize(
-    ("agent", "label"),
-    [
-        ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/150.0.0.0 Safari/537.36", "Chrome on Linux"),
-        (
-            "Mozilla/5.0 (Linux; Android 16; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150 Mobile Safari/537.36",
-            "Chrome on Android",
-        ),
-        (
-            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/150 Safari/537.36 Edg/150",
-            "Edge on Windows",
-        ),
-        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:150.0) Gecko/20100101 Firefox/150.0", "Firefox on macOS"),
-        (
-            "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Safari/604",
-            "Safari on iPhone",
-        ),
-        ("curl/8.5.0", "A browser"),
-        ("<b>\r\n", "A browser"),
-        ("", "A browser"),
-    ],
-)
-def test_a_device_has_a_name_for_people(agent, label):
-    assert label_of(agent) == label
 
 
 @pytest.mark.parametrize(("manages", "page"), [(True, "/login/enrol/codes"), (False, None)])

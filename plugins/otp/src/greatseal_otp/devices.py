@@ -11,7 +11,9 @@ import msgspec
 from sqlalchemy import select
 
 from greatseal.api.audit import AuditEvent
+from greatseal.api.browsers import browser_of, kept_browser
 from greatseal.api.http import Call
+from greatseal.api.messages import Text
 from greatseal.api.moments import SECOND
 from greatseal.api.otp import Holder, Token
 from greatseal.api.store import Row, Tx, operation, scan
@@ -30,12 +32,6 @@ KIND = "rd"
 """The kind of the handles in the cookie."""
 MOST = 10
 """Devices of one person: with one more, the oldest is asked again."""
-BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("CriOS/", "Chrome"), ("Safari/", "Safari"))
-SYSTEMS = (
-    ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"), ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"),
-    ("Linux", "Linux"),
-)  # fmt: skip
-"""What a User-Agent has of them, and what people call it; the first that is there counts."""
 DAY = 86_400
 SWEEP = 100
 """Devices that one transaction removes."""
@@ -63,6 +59,11 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     last_used_at: int
     expires_at: int
+
+    @property
+    def words(self) -> Text:
+        """The label, for pages."""
+        return kept_browser(self.label)
 
 
 class NewDevice(Whose, frozen=True, kw_only=True):
@@ -103,7 +104,7 @@ class Devices:
         bound = _bound(handle, holder, tokens)
         sealed = self._host.keys.seal(msgspec.json.encode(bound), table="otp_device", row=device_id, field="sealed")
         seconds = self.days * DAY
-        label = label_of(call.headers.get("User-Agent", ""))
+        label = str(browser_of(call.headers.get("User-Agent")))
         new = NewDevice(subject=holder.subject, device_id=device_id, digest=bound.digest, sealed=sealed, label=label, seconds=seconds)
         await self._host.db.write(self._add, new)
         return (set_cookie(NAME, handle, max_age=seconds, secure=self._secure),)
@@ -167,13 +168,6 @@ class Devices:
             expires_at=tx.now + new.seconds * SECOND,
         )
         tx.audit(AuditEvent(event_type="otp_device_remembered", service="idp", sub=new.subject, detail=new.device_id))
-
-
-def label_of(agent: str) -> str:
-    """A User-Agent in the words of people: nothing else of it is kept."""
-    browser = next((name for mark, name in BROWSERS if mark in agent), "A browser")
-    system = next((name for mark, name in SYSTEMS if mark in agent), None)
-    return browser if system is None else f"{browser} on {system}"
 
 
 def drop(tx: Tx, subject: str) -> None:

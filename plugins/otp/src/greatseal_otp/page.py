@@ -190,7 +190,7 @@ class DevicesPart(AccountPart):
         holder = await self._codes.holder(session.subject)
         devices = await self._codes.devices.of(holder, await self._codes.tokens(holder))
         return [
-            AccountLine(title=one.label, detail=Message("Last used %(when)s", {"when": day_and_time(one.last_used_at)})) for one in devices
+            AccountLine(title=one.words, detail=Message("Last used %(when)s", {"when": day_and_time(one.last_used_at)})) for one in devices
         ]
 
 
