@@ -166,7 +166,7 @@ async def test_a_file_that_is_none_is_refused_with_what_to_do(site, content, sai
 async def test_a_serial_number_that_is_none_or_unknown(site, text, status):
     shown = await page(site, f"?serial={text}", status=status)
 
-    assert ("has issued no certificate" in shown) == (status == 404)
+    assert ("has issued no certificate with that serial number." in shown) == (status == 404)
 
 
 async def test_an_upload_is_bounded_and_other_forms_and_logs_are_refused(site):

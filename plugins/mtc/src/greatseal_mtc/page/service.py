@@ -102,7 +102,7 @@ class LogPages:
             status=refused.status if refused else 200,
             title="The log of certificates" if len(self._logs.open_logs) == 1 else f"The log of certificates of {log.ca_id}",
             found=None if found is None else self._found(log, found),
-            refusal=refused.detail[:1].upper() + refused.detail[1:] if refused else None,
+            refusal=f"{refused.detail[:1].upper()}{refused.detail[1:]}." if refused else None,
             refusal_title=title_of(refused.status) if refused else "",
             size=f"{log.log.size:,}",
             checkpoint=checkpoint,
