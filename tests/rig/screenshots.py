@@ -1,12 +1,12 @@
 """Pictures of every page for the documentation: ``python -m rig.screenshots docs/images`` with ``PYTHONPATH=tests``.
 
-With a language behind it, they are in that one; ``ar-XB`` is a pseudo language from right to left, which marks what is translated.
+With a language behind it, they are in that one.
 """
 
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,21 +14,19 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 import pyotp
-from rig import messages
-from rig.browser import Browser, Page, chromium
+from rig import further_pages
+from rig.browser import Page, chromium
 from rig.passkeys import attach
+from rig.studio import PASSWORD, Studio, no_complaints, sign_in
 
 from greatseal.api.directory import AccountState
-from greatseal.testing.catalogues import PSEUDO, install_catalogue, pseudo
 from greatseal.testing.distributions import install
 from greatseal.testing.people import PEOPLE, people_of
-from greatseal.testing.service import Service, document, serve
+from greatseal.testing.service import Service, serve
 from greatseal_users_file.edit import add
 
-PASSWORD = "correct horse battery"  # of a person who is gone after the picture
 CIBA = "urn:openid:params:grant-type:ciba"
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
-LOOK = {"display_name": "Example Organisation"}
 TRANSFER = {
     "type": "payment_initiation",
     "sentence": "Pay {instructedAmount.amount} {instructedAmount.currency} to {creditorName}",
@@ -51,28 +49,17 @@ PAYMENT = {
     "creditorName": "Merchant A",
     "creditorAccount": {"iban": "DE02100100109307118603"},
 }
-SIZES = {"wide": (960, 600), "narrow": (360, 700)}
 
 
-LANGUAGE = "en"
-
-
-async def main(folder: Path) -> None:
+async def main(studio: Studio) -> None:
     """Write a PNG for every page, in both colour schemes and sizes."""
-    async with chromium() as browser:
+    walks = (_of_everybody, _of_further_steps, of_details, of_codes, of_passkeys, *further_pages.WALKS)
+    for walk in walks:
         with tempfile.TemporaryDirectory() as state:
-            await _of_everybody(browser, Path(state), folder)
-        with tempfile.TemporaryDirectory() as state:
-            await _of_further_steps(browser, Path(state), folder)
-        with tempfile.TemporaryDirectory() as state:
-            await of_details(browser, Path(state), folder)
-        with tempfile.TemporaryDirectory() as state:
-            await of_codes(browser, Path(state), folder)
-        with tempfile.TemporaryDirectory() as state:
-            await of_passkeys(browser, Path(state), folder)
+            await walk(studio, Path(state))
 
 
-async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
+async def _of_everybody(studio: Studio, state: Path) -> None:
     users = state / "users.toml"
     add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org", groups=("administrators", "staff"))
     role = {
@@ -80,9 +67,9 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
         "permissions": ["clients:*", "keys:read", "users:read", "audit:read"],
         "groups": ["administrators"],
     }
-    sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}, "webui": LOOK}
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "rbac": {"role": [role]}}
     async with serve(
-        _document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow", "ciba"], **sections)
+        studio.document(state, ["ca", "acme", "resolver", "http-01", "idp", "users-file", "device-flow", "ciba"], **sections)
     ) as service:
         plugin = service.host("idp")._plugin  # type: ignore[attr-defined]
         registered = await plugin.assembly(service.host("idp")).clients.register_body(
@@ -118,35 +105,33 @@ async def _of_everybody(browser: Browser, state: Path, folder: Path) -> None:
             open=False,
             by="screenshots",
         )
-        async for page, kind in _kinds(browser):
-            await _ciba(page, service.url, desk.client.client_id, folder, kind)
-        async for page, kind in _kinds(browser):
-            await _walk(page, service.url, registered.client.client_id, folder, kind)
-            await _device(page, service.url, device.client.client_id, folder, kind)
+        async for page, kind in studio.windows():
+            await _ciba(page, service.url, desk.client.client_id, studio, kind)
+        async for page, kind in studio.windows():
+            await _walk(page, service.url, registered.client.client_id, studio, kind)
+            await _device(page, service.url, device.client.client_id, studio, kind)
 
 
-async def of_passkeys(browser: Browser, state: Path, folder: Path) -> None:
+async def of_passkeys(studio: Studio, state: Path) -> None:
     """The pages of a person with two passkeys, one of which may have been copied."""
     users = state / "users.toml"
-    sections: dict[str, Any] = {"users": {"file": str(users)}, "server": {"auth_rate_limit": 0}, "webui": LOOK}
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "server": {"auth_rate_limit": 0}}
     add(users, "ada", PASSWORD, display_name="Ada Example", email="ada@example.org")
-    async with serve(_document(state, ["idp", "users-file", "passkey"], **sections)) as service:
-        async for page, kind in _kinds(browser):
-            await _passkeys(page, service.url, folder, kind)
+    async with serve(studio.document(state, ["idp", "users-file", "passkey"], **sections)) as service:
+        async for page, kind in studio.windows():
+            await _passkeys(page, service.url, studio, kind)
 
 
-async def _passkeys(page: Page, url: str, folder: Path, kind: str) -> None:
+async def _passkeys(page: Page, url: str, studio: Studio, kind: str) -> None:
     async def picture(name: str) -> None:
-        await page.picture(folder / f"passkey-{name}-{kind}.png", whole=True)
+        await studio.picture(page, f"passkey-{name}", kind)
 
     device = await attach(page)
     await device.answers(False)
     await page.goto(f"{url}/ui/auth/login")
     await page.appeared("#with-passkey")
     await picture("login")
-    await page.fill("#username", "ada")
-    await page.fill("#password", PASSWORD)
-    await page.click("#sign-in", to=f"{url}/account")
+    await sign_in(page, "ada", f"{url}/account")
     await page.goto(f"{url}/account/passkeys")
     await picture("empty")
     await device.answers(True)
@@ -183,23 +168,22 @@ async def _passkeys(page: Page, url: str, folder: Path, kind: str) -> None:
         await page.click("#passkeys form:not(.inline) button", to=f"{url}/account/passkeys")
 
 
-async def _of_further_steps(browser: Browser, state: Path, folder: Path) -> None:
+async def _of_further_steps(studio: Studio, state: Path) -> None:
     """The pages that a directory with one-time codes and passwords that expire adds to the sign-in."""
-    sys.path.insert(0, str(state))
-    async with serve(_document(state, ["idp", install(state, "greatseal-people", PEOPLE)], webui=LOOK)) as service:
+    async with serve(studio.document(state, ["idp", install(state, "greatseal-people", PEOPLE)])) as service:
         people = people_of(service)
         people.change("alice", authentication_types=("otp",))
         people.change("bob", state=AccountState(password_expired=True))
-        async for page, kind in _kinds(browser):
-            await _steps(page, service.url, people.passwords, folder, kind)
+        async for page, kind in studio.windows():
+            await _steps(page, service.url, people.passwords, studio, kind)
 
 
-async def of_details(browser: Browser, state: Path, folder: Path) -> None:
+async def of_details(studio: Studio, state: Path) -> None:
     """The consent page with what a bank is asked for."""
     users = state / "users.toml"
     add(users, "ada", PASSWORD, display_name="Ada Example")
-    sections: dict[str, Any] = {"users": {"file": str(users)}, "oauth": {"authorization_details": [TRANSFER]}, "webui": LOOK}
-    async with serve(_document(state, ["idp", "users-file", "rar"], **sections)) as service:
+    sections: dict[str, Any] = {"users": {"file": str(users)}, "oauth": {"authorization_details": [TRANSFER]}}
+    async with serve(studio.document(state, ["idp", "users-file", "rar"], **sections)) as service:
         host: Any = service.host("idp")
         body = {
             "client_name": "Example Shop",
@@ -218,34 +202,29 @@ async def of_details(browser: Browser, state: Path, folder: Path) -> None:
             "code_challenge_method": "S256",
             "authorization_details": msgspec.json.encode([PAYMENT]).decode(),
         }
-        async for page, kind in _kinds(browser):
+        async for page, kind in studio.windows():
             await page.goto(f"{service.url}/authorize?{urlencode(request)}", to=f"{service.url}/ui/auth/login")
-            await page.fill("#username", "ada")
-            await page.fill("#password", PASSWORD)
-            await page.click("#sign-in", to=f"{service.url}/api/auth/consent")
-            await page.picture(folder / f"consent-details-{kind}.png", whole=True)
-            if page.complaints:
-                raise AssertionError(page.complaints)
+            await sign_in(page, "ada", f"{service.url}/api/auth/consent")
+            await studio.picture(page, "consent-details", kind)
+            no_complaints(page)
 
 
-async def of_codes(browser: Browser, state: Path, folder: Path) -> None:
+async def of_codes(studio: Studio, state: Path) -> None:
     """The pages of one-time codes, from the first app to the recovery codes."""
     users = state / "users.toml"
     add(users, "ada", PASSWORD, display_name="Ada Example")
-    async with serve(_document(state, ["idp", "users-file", "otp"], users={"file": str(users)}, webui=LOOK)) as service:
-        async for page, kind in _kinds(browser):
-            await _codes(page, service, folder, kind)
+    async with serve(studio.document(state, ["idp", "users-file", "otp"], users={"file": str(users)})) as service:
+        async for page, kind in studio.windows():
+            await _codes(page, service, studio, kind)
 
 
-async def _codes(page: Page, service: Service, folder: Path, kind: str) -> None:
+async def _codes(page: Page, service: Service, studio: Studio, kind: str) -> None:
     async def picture(name: str) -> None:
-        await page.picture(folder / f"codes-{name}-{kind}.png", whole=True)
+        await studio.picture(page, f"codes-{name}", kind)
 
     url = service.url
     await page.goto(f"{url}/account/codes", to=f"{url}/ui/auth/login")
-    await page.fill("#username", "ada")
-    await page.fill("#password", PASSWORD)
-    await page.click("#sign-in", to=f"{url}/account/codes")
+    await sign_in(page, "ada", f"{url}/account/codes")
     await picture("none")
     await page.fill("#label", "My phone")
     await page.click("#add", to=f"{url}/account/codes/add")
@@ -264,29 +243,10 @@ async def _codes(page: Page, service: Service, folder: Path, kind: str) -> None:
     await picture("account")
     await page.goto(f"{url}/account/codes")
     await page.click("#tokens button", to=f"{url}/account/codes")
-    if page.complaints:
-        raise AssertionError(page.complaints)
+    no_complaints(page)
 
 
-def _document(state: Path, features: list[str], **sections: Any) -> dict[str, Any]:
-    """With the pseudo language where pictures are in it."""
-    if LANGUAGE == PSEUDO:
-        packages = [package.name for package in messages.packages()]
-        sys.path.insert(0, str(state))
-        features = [
-            *features,
-            install_catalogue(state, f"greatseal-pseudo-{state.name.lower().replace('_', '-')}", {PSEUDO: pseudo(packages)}),
-        ]
-    return document(state, features, **sections)
-
-
-async def _kinds(browser: Browser) -> AsyncIterator[tuple[Page, str]]:
-    for dark in (False, True):
-        for size, (width, height) in SIZES.items():
-            yield await browser.page(width=width, height=height, dark=dark, language=LANGUAGE), f"{size}-{'dark' if dark else 'light'}"
-
-
-async def _steps(page: Page, url: str, passwords: Mapping[str, str], folder: Path, kind: str) -> None:
+async def _steps(page: Page, url: str, passwords: Mapping[str, str], studio: Studio, kind: str) -> None:
     async def signed_in(username: str, to: str) -> None:
         await page.goto(f"{url}/ui/auth/login")
         await page.fill("#username", username)
@@ -294,7 +254,7 @@ async def _steps(page: Page, url: str, passwords: Mapping[str, str], folder: Pat
         await page.click("#sign-in", to=f"{url}{to}")
 
     async def picture(name: str) -> None:
-        await page.picture(folder / f"{name}-{kind}.png", whole=True)
+        await studio.picture(page, name, kind)
 
     await signed_in("alice", "/login")
     await picture("code")
@@ -307,13 +267,12 @@ async def _steps(page: Page, url: str, passwords: Mapping[str, str], folder: Pat
         await page.fill(field, password)
     await page.click("#change-password", to=f"{url}/login/change-password")
     await picture("change-password-error")
-    if page.complaints:
-        raise AssertionError(page.complaints)
+    no_complaints(page)
 
 
-async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
+async def _walk(page: Page, url: str, client_id: str, studio: Studio, kind: str) -> None:
     async def picture(name: str) -> None:
-        await page.picture(folder / f"{name}-{kind}.png", whole=True)
+        await studio.picture(page, name, kind)
 
     request = {
         "client_id": client_id,
@@ -342,24 +301,21 @@ async def _walk(page: Page, url: str, client_id: str, folder: Path, kind: str) -
     await picture("logged-out")
     await page.goto(asked.replace("%2Faccount", "%2Felsewhere"))
     await picture("error")
-    if page.complaints:
-        raise AssertionError(page.complaints)
+    no_complaints(page)
 
 
-async def _ciba(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
+async def _ciba(page: Page, url: str, client_id: str, studio: Studio, kind: str) -> None:
     """The pages where a person allows what an application asks for."""
 
     async def picture(name: str) -> None:
-        await page.picture(folder / f"ciba-{name}-{kind}.png", whole=True)
+        await studio.picture(page, f"ciba-{name}", kind)
 
     proof = {"client_id": client_id, "client_secret": "s" * 43}
     form = {**proof, "scope": "openid profile", "login_hint": "ada", "binding_message": "Payment W4SCT"}
     async with aiohttp.ClientSession() as http, http.post(f"{url}/bc-authorize", data=form) as answer:
         assert answer.status == 200
     await page.goto(f"{url}/ciba", to=f"{url}/ui/auth/login")
-    await page.fill("#username", "ada")
-    await page.fill("#password", PASSWORD)
-    await page.click("#sign-in", to=f"{url}/ciba")
+    await sign_in(page, "ada", f"{url}/ciba")
     await picture("list")
     await page.click("#requests a", to=f"{url}/ciba/")
     await picture("confirm")
@@ -367,23 +323,20 @@ async def _ciba(page: Page, url: str, client_id: str, folder: Path, kind: str) -
     await picture("done")
     await page.goto(f"{url}/ciba")
     await picture("empty")
-    if page.complaints:
-        raise AssertionError(page.complaints)
+    no_complaints(page)
 
 
-async def _device(page: Page, url: str, client_id: str, folder: Path, kind: str) -> None:
+async def _device(page: Page, url: str, client_id: str, studio: Studio, kind: str) -> None:
     """The pages where a device is connected."""
 
     async def picture(name: str) -> None:
-        await page.picture(folder / f"device-{name}-{kind}.png", whole=True)
+        await studio.picture(page, f"device-{name}", kind)
 
     form = {"client_id": client_id, "scope": "openid profile offline_access"}
     async with aiohttp.ClientSession() as http, http.post(f"{url}/device_authorization", data=form) as answer:
         asked = await answer.json()
     await page.goto(asked["verification_uri_complete"], to=f"{url}/ui/auth/login")
-    await page.fill("#username", "ada")
-    await page.fill("#password", PASSWORD)
-    await page.click("#sign-in", to=f"{url}/device")
+    await sign_in(page, "ada", f"{url}/device")
     await picture("confirm")
     await page.click("#approve", to=f"{url}/device")
     await picture("done")
@@ -392,12 +345,14 @@ async def _device(page: Page, url: str, client_id: str, folder: Path, kind: str)
     await page.fill("#user_code", "bcdf ghjk")
     await page.click("#continue", to=f"{url}/device")
     await picture("enter-error")
-    if page.complaints:
-        raise AssertionError(page.complaints)
+    no_complaints(page)
+
+
+async def _take(folder: Path, *language: str) -> None:
+    async with chromium() as browser:
+        await main(Studio(browser, folder, *language))
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    LANGUAGE = sys.argv[2] if len(sys.argv) > 2 else LANGUAGE
-    target.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(target))
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    asyncio.run(_take(Path(sys.argv[1]), *sys.argv[2:]))
