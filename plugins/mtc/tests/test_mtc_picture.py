@@ -42,14 +42,16 @@ def test_a_proof_that_was_changed_leads_elsewhere_and_one_of_another_length_nowh
 @pytest.mark.parametrize(("index", "size"), [(0, 1), (0, 2), (5, 8), (69, 70), (64, 65)])
 def test_the_picture_has_a_box_for_each_hash_on_its_side(index, size):
     steps, root = walk(SHA256, (0, size), index, LEAVES[index], proof_of(0, size, index))
-    drawn = ET.fromstring(picture(steps, (0, size), root))
+    text = picture(steps, (0, size), root, title="The <way>", words=str)
+    drawn = ET.fromstring(text)
 
     boxes = [(node.get("class"), float(node[0].get("x") or 0), [text.text for text in node[1:]]) for node in drawn.iter("g")]
     assert len(boxes) == 1 + 2 * len(steps)
+    assert drawn.get("aria-label") == "The <way>"
     assert boxes[0][2][1] == f"{root[:6].hex()}…"
     for step, pair in zip(reversed(steps), zip(boxes[1::2], boxes[2::2], strict=True), strict=True):
         (proof, proof_x, proof_said), (own, own_x, own_said) = pair
         assert (proof, own) == ("node proof", "node own")
         assert (own_x < proof_x) == step.is_left
         assert (proof_said[1], own_said[1]) == (f"{step.proof[:6].hex()}…", f"{step.hash[:6].hex()}…")
-    assert not re.search("style=|<script", picture(steps, (0, size), root)), "the policy of the page lets none through"
+    assert not re.search("style=|<script", text), "the policy of the page lets none through"

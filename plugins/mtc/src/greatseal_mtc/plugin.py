@@ -9,6 +9,7 @@ from greatseal.api.components import Component
 from greatseal.api.declarations import Check, EventType, Job, Lifespan, Owns, Placement, Reads, Schema, Statistic
 from greatseal.api.http import Route
 from greatseal.api.issuance import IssuanceObserver, Issuer
+from greatseal.api.languages import Catalogue
 from greatseal.api.log import LogBackend
 from greatseal.api.pages import StartPart
 from greatseal.api.services import ISSUANCE, PAGES, RESOLVER
@@ -50,6 +51,10 @@ class Plugin:
     @hookimpl
     def schemas(self) -> Sequence[Schema]:
         return [SCHEMA]
+
+    @hookimpl
+    def catalogues(self) -> Sequence[Catalogue]:
+        return [Catalogue("greatseal_mtc")]
 
     @hookimpl
     def audit_events(self) -> Sequence[EventType]:

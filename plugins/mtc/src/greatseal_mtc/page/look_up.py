@@ -1,22 +1,24 @@
 """Looking a certificate up: which entry it is, and whether its hash leads to the root of the newest checkpoint."""
 
-from datetime import UTC, datetime
-
 import msgspec
 from cryptography import x509
 
 from greatseal import der
 from greatseal.api.issuance import Certificate, Issuance
+from greatseal.api.messages import Message
 from greatseal.api.problems import BadRequest, NotFound
 from greatseal.host import Host
+from greatseal_mtc.anchors import TrustAnchorId
+from greatseal_mtc.dialects import DIALECTS
 from greatseal_mtc.entries import Entry as Read
 from greatseal_mtc.entries import read_entry
 from greatseal_mtc.logs import CaLog, Logs
-from greatseal_mtc.merkle import BadProof
+from greatseal_mtc.merkle import BadProof, evaluate
 from greatseal_mtc.page.picture import Step, walk
 from greatseal_mtc.recording import MTC, Entry, find, find_at
 from greatseal_mtc.stored_checkpoints import newest_of
-from greatseal_mtc.wire import parse_certificate
+from greatseal_mtc.views import LogView
+from greatseal_mtc.wire import Place, certificate_of, entry_of_tbs, parse_certificate, parse_tbs
 
 __all__ = ["Found", "LookUp", "serial_in"]
 
@@ -57,44 +59,46 @@ class LookUp:
         for issue_as in (X509, MTC):
             certificate = await self._host.db.read(self._issuance.find, log.ca_id, serial, issue_as)
             if certificate is not None and certificate.der is not None:
-                return await self._proven(log, certificate, der.children(certificate.der)[0])
-        raise NotFound("this CA has issued no certificate with that serial number")
+                return await self._proven(log, certificate, certificate.der)
+        raise NotFound(Message("this CA has issued no certificate with that serial number"))
 
     async def by_certificate(self, log: CaLog, sent: bytes, read: x509.Certificate) -> Found:
         """By the certificate itself, of whatever kind: the entry is made of what was sent, not of what is stored. Raises BadRequest where
         that is another one than the log has, and NotFound."""
-        try:
-            place = parse_certificate(log.settings.of_dialect, log.log.hash, sent).place
-        except ValueError:
+        if (place := _place_in(sent)) is None:
             certificate = await self._host.db.read(self._issuance.find, log.ca_id, _content(read.serial_number), X509)
         else:
             entry = await self._host.db.read(find_at, log.ca_id, place.log_number, place.index)
             certificate = None if entry is None else await self._issuance.certificate(entry.certificate_id)
         if certificate is None or certificate.der is None:
-            raise NotFound("this CA has issued no certificate with the serial number of that one")
-        return await self._proven(log, certificate, der.children(sent)[0])
+            raise NotFound(Message("this CA has issued no certificate with the serial number of that one"))
+        return await self._proven(log, certificate, sent)
 
-    async def _proven(self, log: CaLog, certificate: Certificate, tbs: bytes) -> Found:
+    async def _proven(self, log: CaLog, certificate: Certificate, sent: bytes) -> Found:
+        entry = await self._host.db.read(find, certificate.id)
+        logged = entry is not None and entry.index is not None
+        view = await self._logs.view(log, entry.log_number or log.number) if logged and entry is not None else log.log
         try:
-            content = log.entry_of(tbs)
+            content = _entry_of(view, sent)
             read = read_entry(content)
         except ValueError as error:
-            raise BadRequest("the certificate cannot be an entry of the log") from error
-        entry = await self._host.db.read(find, certificate.id)
+            raise BadRequest(Message("the certificate cannot be an entry of the log")) from error
         assert read is not None
         way = None
-        if entry is not None and entry.index is not None and entry.log_number is not None:
-            way = await self._way(log, entry.log_number, entry.index, content)
-        elif certificate.der is None or log.entry_of(der.children(certificate.der)[0]) != content:
-            raise BadRequest("that is not the certificate that this CA issued under its serial number")
+        if entry is not None and entry.index is not None:
+            way = await self._way(log, view, entry.index, content)
+        if not await _is_whole(view, certificate, entry, sent):
+            raise BadRequest(Message("that is not the certificate that this CA issued under its serial number: some of it was changed"))
         return Found(certificate=certificate, entry=entry, read=read, way=way)
 
-    async def _way(self, log: CaLog, number: int, index: int, content: bytes) -> Way | None:
-        view = await self._logs.view(log, number)
-        leaf = view.hash.leaf(content)
+    async def _way(self, log: CaLog, view: LogView, index: int, content: bytes) -> Way | None:
+        leaf, number = view.hash.leaf(content), view.made.number
         if leaf != await view.leaf(index):
             raise BadRequest(
-                f"that is not the certificate that is the entry {index} of the log: it was changed, or its serial number is false"
+                Message(
+                    "that is not the certificate that is the entry %(index)d of the log: it was changed, or its serial number is false",
+                    {"index": index},
+                )
             )
         published = log.checkpoints.published
         newest = published.checkpoint if published and number == log.number else await self._host.db.read(newest_of, log.ca_id, number)
@@ -114,13 +118,41 @@ def serial_in(text: str) -> bytes:
     except ValueError:
         number = -1
     if number <= 0:
-        raise BadRequest("a serial number is in hexadecimal digits, as openssl x509 -noout -serial prints it")
+        raise BadRequest(Message("a serial number is in hexadecimal digits, as openssl x509 -noout -serial prints it"))
     return _content(number)
 
 
-def date_of(seconds: int) -> str:
-    """A day in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+def _place_in(sent: bytes) -> Place | None:
+    """What a certificate of a log of any dialect says of its entry; None for any other certificate."""
+    for dialect in DIALECTS.values():
+        try:
+            return parse_tbs(dialect, der.children(sent)[0])
+        except ValueError:
+            continue
+    return None
+
+
+def _entry_of(view: LogView, sent: bytes) -> bytes:
+    """The entry that the certificate would be in that log, as it was made. Raises ValueError."""
+    made = view.made
+    return entry_of_tbs(DIALECTS[made.dialect], TrustAnchorId(made.anchor), view.hash, der.children(sent)[0])
+
+
+async def _is_whole(view: LogView, certificate: Certificate, entry: Entry | None, sent: bytes) -> bool:
+    """Whether each byte is what the CA made: the entry has neither issuer nor proof nor signature of a certificate."""
+    if sent == certificate.der or (entry is not None and sent == entry.standalone):
+        return True
+    dialect, anchor = DIALECTS[view.made.dialect], TrustAnchorId(view.made.anchor)
+    try:
+        found = parse_certificate(dialect, view.hash, sent)
+        proof, place = found.proof, found.place
+        if proof.signatures or sent != certificate_of(dialect, anchor, found.tbs, place.serial, proof):
+            return False
+        leaf = view.hash.leaf(_entry_of(view, sent))
+        root = evaluate(view.hash, proof.start, proof.end, place.index, leaf=leaf, proof=proof.path)
+        return root == await view.subtree_root(proof.start, proof.end)
+    except ValueError:
+        return False
 
 
 def _content(number: int) -> bytes:

@@ -1,6 +1,6 @@
 """The way from a leaf to the root as a picture (SVG): on each level the hash that was computed, and the one beside it from the proof."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import msgspec
@@ -49,8 +49,8 @@ def walk(hash: Hash, within: Range, index: int, leaf: bytes, proof: Sequence[byt
     return steps, found
 
 
-def picture(steps: Sequence[Step], root: Range, root_hash: bytes) -> str:
-    """SVG with the root above and the leaf below, in the colours of the style sheet; its words are in the title and in the boxes."""
+def picture(steps: Sequence[Step], root: Range, root_hash: bytes, *, title: str, words: Callable[[Range], str]) -> str:
+    """SVG with the root above and the leaf below, in the colours of the style sheet; its words are ``title``, and in the boxes."""
     height = 2 * MARGIN + HEIGHT + len(steps) * (HEIGHT + GAP)
     lines, boxes = [], []
     above_x = WIDTH // 2
@@ -60,11 +60,12 @@ def picture(steps: Sequence[Step], root: Range, root_hash: bytes) -> str:
         own_x, other_x = (left, right) if step.is_left else (right, left)
         bottom = y - GAP
         lines += [_line("edge", above_x, bottom, other_x, y), _line("edge own", above_x, bottom, own_x, y)]
-        boxes += [_box("node proof", other_x, y, step.other, step.proof), _box("node own", own_x, y, step.own, step.hash)]
+        boxes += [
+            _box("node proof", other_x, y, words(step.other), step.proof),
+            _box("node own", own_x, y, words(step.own), step.hash),
+        ]
         above_x = own_x
-    boxes.insert(0, _box("node own", WIDTH // 2, MARGIN, root, root_hash))
-    count = len(steps)
-    title = f"The way from the entry to the root: {count} hash{'' if count == 1 else 'es'} of the proof, one on each level"
+    boxes.insert(0, _box("node own", WIDTH // 2, MARGIN, words(root), root_hash))
     return (
         f'<svg class="tree" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}" focusable="false">'
         + "".join((*lines, *boxes))
@@ -72,19 +73,13 @@ def picture(steps: Sequence[Step], root: Range, root_hash: bytes) -> str:
     )
 
 
-def words(one: Range) -> str:
-    """A range of entries."""
-    start, end = one
-    return f"entry {start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"
-
-
 def _line(kind: str, x: int, y: int, to_x: int, to_y: int) -> str:
     return f'<path class="{kind}" d="M{x} {y}L{to_x} {to_y}"/>'
 
 
-def _box(kind: str, middle: int, y: int, one: Range, hash: bytes) -> str:
+def _box(kind: str, middle: int, y: int, words: str, hash: bytes) -> str:
     return (
         f'<g class="{kind}"><rect x="{middle - BOX // 2}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="6"/>'
-        f'<text x="{middle}" y="{y + 19}">{words(one)}</text>'
+        f'<text x="{middle}" y="{y + 19}">{escape(words)}</text>'
         f'<text class="hash" x="{middle}" y="{y + 36}">{hash[:SHOWN].hex()}…</text></g>'
     )

@@ -5,6 +5,7 @@ import re
 
 from cryptography import x509
 
+from greatseal.api.messages import Message
 from greatseal.api.problems import BadRequest
 
 __all__ = ["MULTIPART", "certificate_in"]
@@ -17,20 +18,20 @@ _NAME = re.compile(rb"^content-disposition:\s*form-data\s*;(?:.*;)?\s*name=\"?ce
 MOST_PARTS, MOST_HEAD = 10, 1000
 """Of a form, and of what stands before the content of a part."""
 _SEQUENCE = 0x30
-_NO_FORM = "the form cannot be read: expected multipart/form-data with the field certificate"
-_NONE = "the file has no certificate; send it in PEM or DER"
+_NO_FORM = Message("the form cannot be read: expected multipart/form-data with the field certificate")
+_NONE = Message("the file has no certificate; send it in PEM or DER")
 
 
 def certificate_in(content_type: str, body: bytes) -> tuple[bytes, x509.Certificate]:
     """The first certificate of the field ``certificate``, in DER and read. Raises BadRequest that says what to do."""
     sent = _field(content_type, body)
     if not sent.strip():
-        raise BadRequest("no file was chosen")
+        raise BadRequest(Message("no file was chosen"))
     der = _der(sent)
     try:
         return der, x509.load_der_x509_certificate(der)
     except Exception as error:  # the parser has several classes for what it cannot read
-        raise BadRequest("the certificate cannot be read: it is not DER of X.509 version 3") from error
+        raise BadRequest(Message("the certificate cannot be read: it is not DER of X.509 version 3")) from error
 
 
 def _field(content_type: str, body: bytes) -> bytes:
@@ -57,4 +58,4 @@ def _der(sent: bytes) -> bytes:
     try:
         return base64.b64decode(b"".join(content.split()), validate=True)
     except ValueError:
-        raise BadRequest("the PEM of the certificate is not base64") from None
+        raise BadRequest(Message("the PEM of the certificate is not base64")) from None
