@@ -319,9 +319,9 @@ def test_mtcs_accepts_our_certificates_of_plants_07_and_refuses_changed_ones(nam
 
 def test_mtcs_reads_our_landmarks_of_plants_07_and_properties(mtcs: Program, tmp_path: Path) -> None:
     file = tmp_path / "file"
-    file.write_text(dated_list(3, [(400, 3000), (250, 2000), (100, 1000), (0, 0)]))
+    file.write_text(dated_list(3, [(400, 3000), (250, 2000), (100, 1000), (0, 0)], 0))
     assert mtcs("landmarks", file, 500).stdout.splitlines() == ["3 400 3000", "2 250 2000", "1 100 1000", "0 0 0"]
-    file.write_text(dated_list(3, [(400, 3000), (400, 2000), (0, 0)]))
+    file.write_text(dated_list(3, [(400, 3000), (400, 2000), (0, 0)], 0))
     assert mtcs("landmarks", file, 500).stdout.startswith("refused")
 
     file.write_bytes(Properties(trust_anchor_id=Plant(1).ca.landmark(1, 3), negotiation=True).encode())

@@ -12,6 +12,8 @@ from rig.logged import ANCHOR, LoggedSite, logged_site
 from yarl import URL
 
 from greatseal import der
+from greatseal.api.moments import SECOND
+from greatseal.testing import FakeClock
 from greatseal_mtc import merkle
 from greatseal_mtc.anchors import TrustAnchorId
 from greatseal_mtc.dialects import PLANTS_05
@@ -170,6 +172,27 @@ async def test_ca_145_ca_146_the_landmarks_as_a_list_and_in_json(logged):
     (one,) = shown.json
     assert (one["sequenceNo"], one["treeSize"]) == (0, 2)
     assert one.keys() == {"sequenceNo", "treeSize", "createdAt"}
+
+
+async def test_the_list_of_a_log_of_plants_07_says_when_landmarks_expire(start_service):
+    clock = FakeClock()
+    mtc = {"dialect": "plants-07", "max_active_landmarks": 2, "landmark_interval_secs": 100}
+
+    async def start(*features: str, **sections: Any) -> Any:
+        return await start_service(*features, clock=clock, **sections)
+
+    async with logged_site(start, mtc=mtc) as site:
+        empty = (await site.get("landmark-list")).body
+        made = []
+        for number in range(3):
+            await site.logged(f"n{number}.localhost")
+            await site.log.landmarks.tick()
+            made.append(clock.now() // SECOND)
+            clock.advance(100)
+        listed, of_log = [(await site.get(path)).body.decode().splitlines() for path in ("landmark-list", "1/landmarks")]
+
+    assert empty == b"0\n0 0\n"
+    assert listed == of_log == ["3", f"4 {made[2] + 200}", f"3 {made[1] + 200}", "2 0"]
 
 
 async def test_ca_149_ca_153_checkpoint_and_cosignature_are_notes_that_the_published_keys_verify(logged):

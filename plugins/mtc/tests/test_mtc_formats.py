@@ -208,7 +208,13 @@ def test_the_subtrees_of_landmarks_cover_what_each_added():
 
 
 def test_the_list_of_plants_07_says_when_landmarks_expire():
-    assert dated_list(2, [(250, 2000), (100, 1000), (0, 0)]) == "2\n250 2000\n100 1000\n0 0\n"
+    landmarks = [(250, 2000), (100, 1000), (0, 0)]
+
+    assert dated_list(2, landmarks, 1000) == "2\n250 2000\n100 1000\n0 0\n"
+    assert dated_list(2, landmarks, 1001) == "2\n250 2000\n100 1000\n"
+    assert dated_list(2, landmarks, 5000) == "2\n250 2000\n"
+    assert dated_list(0, [(0, 0)], 5000) == "0\n0 0\n"
+    assert dated_list(2, [(250, 2000), (100, 3000), (0, 0)], 1) == "2\n250 2000\n100 2000\n0 0\n", "the clock was set back"
 
 
 @given(st.lists(st.integers(1, 1 << 20), min_size=1, max_size=30), st.integers(1, 40), st.data())

@@ -31,6 +31,8 @@ class Dialect:
     hashes: frozenset[str] = frozenset(HASHES)
     """The names of the hash functions that its logs may have."""
     of_oids: bool = False
+    dated_landmarks: bool = False
+    """Whether the list of landmarks says when each expires, and not how many are active."""
 
     @property
     def algorithm(self) -> bytes:
@@ -75,6 +77,7 @@ PLANTS_07 = Dialect(
     length_of_signatures=3,
     hashes=frozenset({SHA256.name}),
     of_oids=True,
+    dated_landmarks=True,
 )
 """draft-ietf-plants-merkle-tree-certs-07, with the numbers that IANA has assigned."""
 

@@ -67,9 +67,16 @@ class LandmarkList(msgspec.Struct, frozen=True):
         return ((number, before, size) for number, (size, before) in zip(numbers, pairwise(self.sizes), strict=False))
 
 
-def dated_list(last: int, landmarks: Sequence[tuple[int, int]]) -> str:
+def dated_list(last: int, landmarks: Sequence[tuple[int, int]], now: int) -> str:
     """The list of plants-07: the number of the last landmark, and of each from there on its size and when it expires, in seconds.
 
-    It ends with one that has expired, such as landmark 0 with size 0 at moment 0.
+    ``landmarks`` end with one that has expired, such as landmark 0 with size 0 at moment 0: the list ends with the first that has at
+    ``now``. No landmark expires after a newer one, whatever the clock was when it was made.
     """
-    return "".join(f"{line}\n" for line in (last, *(f"{size} {expires}" for size, expires in landmarks)))
+    lines, expires = [str(last)], MAX_SIZE - 1
+    for size, at in landmarks:
+        expires = min(expires, at)
+        lines.append(f"{size} {expires}")
+        if expires < now:
+            break
+    return "".join(f"{line}\n" for line in lines)

@@ -9,7 +9,7 @@ from greatseal import der
 from greatseal.api.issuance import Issuance
 from greatseal.api.moments import SECOND
 from greatseal.host import Host
-from greatseal_mtc.landmark_list import LandmarkList
+from greatseal_mtc.landmark_list import LandmarkList, dated_list
 from greatseal_mtc.merkle import Range, cover
 from greatseal_mtc.recording import Entry, newest_below
 from greatseal_mtc.stored_landmarks import Landmark, active, allocate, build, newest, prune, unbuilt
@@ -56,8 +56,19 @@ class Landmarks:
             return None
         return await self._host.db.write(allocate, log.ca_id, log.number, published.size)
 
+    async def text(self) -> str:
+        """The list for relying parties, as the dialect of the log has it."""
+        log = self._log
+        if not log.settings.of_dialect.dated_landmarks:
+            return (await self.list()).text
+        known = await self._host.db.read(active, log.ca_id, log.number)
+        life = log.settings.max_active_landmarks * log.settings.landmark_interval_secs
+        dated = [(one.tree_size, one.created + life) for one in reversed(known)]
+        first = known[0].previous_size if known else 0
+        return dated_list(known[-1].number if known else 0, [*dated, (first, 0)], self._host.clock.now() // SECOND)
+
     async def list(self) -> LandmarkList:
-        """What relying parties are told."""
+        """What relying parties of draft -05 are told."""
         known = await self._host.db.read(active, self._log.ca_id, self._log.number)
         if not known:
             return LandmarkList()

@@ -47,7 +47,7 @@ class MtcRoutes:
             ("tlog-proof/{id}", self.log_proof, "The same in a file with the newest checkpoint (C2SP tlog-proof)."),
             ("cert/{id}/standalone", self.standalone, "The standalone certificate of a certificate."),
             ("cert/{id}/landmark", self.of_landmark, "The certificate of the landmark that covers a certificate."),
-            ("landmark-list", self.landmark_list, "The landmarks for relying parties (draft -05 s6.4.3)."),
+            ("landmark-list", self.landmark_list, "The landmarks for relying parties (s6.4.3 of the draft)."),
             ("landmarks", self.landmarks, "The active landmarks."),
             ("landmarks/{number}/cert", self.landmark, "The certificate of a landmark."),
             ("consistency-proof", self.consistency, "The proof that the log only grew from one size to another."),
@@ -103,7 +103,7 @@ class MtcRoutes:
 
     async def landmark_list(self, call: Call) -> Reply:
         log = self._log(call)
-        return Reply(body=(await log.landmarks.list()).text.encode(), content_type=TEXT, headers=(A_WHILE,))
+        return Reply(body=(await log.landmarks.text()).encode(), content_type=TEXT, headers=(A_WHILE,))
 
     async def landmarks(self, call: Call) -> Reply:
         log = self._log(call)
