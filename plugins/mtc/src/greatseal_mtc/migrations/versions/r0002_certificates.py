@@ -10,6 +10,13 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
+    _entries()
+    _revoked()
+    _checkpoints()
+    _landmarks()
+
+
+def _entries() -> None:
     op.create_table(
         "mtc_current",
         sa.Column("ca_id", Id, primary_key=True),
@@ -35,6 +42,9 @@ def upgrade() -> None:
     op.create_index(
         "ix_mtc_entry_lacking", "mtc_entry", ["ca_id", "log_number", "position"], sqlite_where=lacking, postgresql_where=lacking
     )
+
+
+def _revoked() -> None:
     op.create_table(
         "mtc_revoked",
         sa.Column("certificate_id", Id, primary_key=True),
@@ -42,6 +52,9 @@ def upgrade() -> None:
         sa.Column("not_after", Moment, nullable=False),
     )
     op.create_index("ix_mtc_revoked_end", "mtc_revoked", ["ca_id", "not_after"])
+
+
+def _checkpoints() -> None:
     op.create_table(
         "mtc_checkpoint",
         sa.Column("ca_id", Id, nullable=False),
@@ -78,6 +91,9 @@ def upgrade() -> None:
         sa.Column("received_at", Moment, nullable=False),
         sa.PrimaryKeyConstraint("ca_id", "sequence_no", "url"),
     )
+
+
+def _landmarks() -> None:
     op.create_table(
         "mtc_landmark",
         sa.Column("id", Serial, primary_key=True),
