@@ -56,8 +56,11 @@ class Session(Rule, frozen=True):
     """A signed-in person. Served by the plugin idp; the caller is a :class:`~greatseal.api.identity.SessionCaller`.
 
     Calls that change something (every method but GET, HEAD and OPTIONS) are refused when they come from a foreign origin, and when their
-    body is not JSON; forms only on routes that name their media type, whose handler checks the form's token.
+    body is not JSON; forms only on routes that name their media type, whose handler checks the form's token. Whose account may not be used
+    is refused, but where the call is ``leaving``: it does nothing but end what the person has.
     """
+
+    leaving: bool = False
 
 
 class Permission(Rule, frozen=True):

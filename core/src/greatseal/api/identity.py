@@ -358,7 +358,10 @@ class Login(Protocol):
         """The ticket of :meth:`enrol`, None when its person may not sign in by now. Its page ends in :meth:`complete`."""
 
     async def session(self, call: Call) -> SessionView | None:
-        """The live session of the call: that of its cookie, or the one that a Negotiate header made in it."""
+        """The live session of the call: that of its cookie, or the one that a Negotiate header made in it.
+
+        Raises AccountRefused where the account of its person may not be used: they are signed out, or sign in as somebody else.
+        """
 
     async def go_on(self, call: Call, session: SessionView, factor: "Factor") -> LoggedIn:
         """A session in which the person proved one thing more, such as the first code of a new app: it goes on under a new cookie.

@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from greatseal.api.authorization import Authorizations
 from greatseal.api.http import Call, Handler, Reply, Route
-from greatseal.api.identity import Login, SessionView
+from greatseal.api.identity import AccountRefused, Login, SessionView
 from greatseal.api.messages import plural
 from greatseal.api.problems import RateLimited
 from greatseal.host import Host
@@ -77,7 +77,7 @@ class Start:
         awaited = await self._authorizations.awaited(return_to) if return_to is not None else None
         asked: dict[str, str] = {}
         # Whoever is signed in already, or has to sign in again, is asked there too: an open session there would answer for them.
-        again = link is not None or await self._login.session(call) is not None
+        again = link is not None or await self._is_known(call)
         max_age = needed = None if awaited is None else awaited.max_age
         if awaited is not None:
             again = again or not AGAIN.isdisjoint(awaited.prompt)
@@ -102,6 +102,13 @@ class Start:
         )
         location = await self._location(upstream, metadata, {**upstream.parameters, **asked, **self._request(upstream, flow, state)})
         return Reply(status=303, headers=(("Location", location), ("Referrer-Policy", "no-referrer"), *headers))
+
+    async def _is_known(self, call: Call) -> bool:
+        """Whether somebody is signed in; who may not be, may be somebody else after this."""
+        try:
+            return await self._login.session(call) is not None
+        except AccountRefused:
+            return True
 
     def _request(self, upstream: Upstream, flow: Flow, state: str) -> dict[str, str]:
         found = {

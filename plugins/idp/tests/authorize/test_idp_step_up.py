@@ -253,10 +253,12 @@ async def test_a_session_that_ended_meanwhile_stays_ended(desk, app):
 
 async def test_an_account_that_may_not_sign_in_steps_nowhere(desk, app):
     cookie = await desk.cookie("alice")
-    _, back = return_to(await app.ask(cookie, acr_values=TWO))
+    asked = await app.ask(cookie, acr_values=TWO)
+    form = {**hidden_fields(await desk.get(asked.location, cookie=cookie, headers=HTML), "login-form"), "code": "111111"}
     desk.people.change("alice", state=AccountState(disabled=True))
 
-    assert (await prove(desk, cookie, back)).status == 403
+    assert (await desk.get(asked.location, cookie=cookie, headers=HTML)).status == 403
+    assert (await desk.post("/login/step-up", data=form, cookie=cookie, headers=HTML)).status == 403
     assert codes_of(desk).codes == {"111111", "222222"}
 
 

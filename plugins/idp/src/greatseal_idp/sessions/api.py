@@ -68,7 +68,7 @@ class SessionApi:
         return [
             Route("POST", "/api/auth/login", self.login, summary="Sign in with name and password; sets the session cookie."),
             *((by_code,) if PasswordAndCode in self._credentials() else ()),
-            Route("POST", "/api/auth/logout", self.logout, auth=Session(), summary="End the session and tell its clients."),
+            Route("POST", "/api/auth/logout", self.logout, auth=Session(leaving=True), summary="End the session and tell its clients."),
             Route("GET", "/api/auth/me", self.me, auth=Session(), summary="Who is signed in, and what they may do."),
             Route("GET", "/api/auth/profile", self.profile, auth=Session(), summary="The person as their directory knows them."),
             Route("GET", "/api/auth/info", self.info, summary="Issuer, realm, features and look of this service."),

@@ -245,7 +245,7 @@ class LoginImpl:
     async def session(self, call: Call) -> SessionView | None:
         if id(call) in self._arrived:
             return self._arrived[id(call)]
-        stored = await self._store.of(call)
+        stored = await self._store.usable(call)
         return stored.view if stored is not None else None
 
     async def lacks(self, session: SessionView) -> bool:

@@ -64,7 +64,9 @@ class SessionScheme(AuthScheme):
         self._origin = origin
 
     async def authenticate(self, call: Call) -> SessionCaller:
-        session = await self._store.of(call)
+        rule = call.route.auth
+        leaving = isinstance(rule, Session) and rule.leaving
+        session = await (self._store.of(call) if leaving else self._store.usable(call))
         if session is None:
             raise Unauthenticated(Message("there is no session; sign in first"))
         self._origin.check(call)

@@ -86,29 +86,41 @@ class SessionStore:
         self._cache = host.changes.cache(t.SESSION.name, _load, size=KNOWN)
         self._ids: OrderedDict[bytes, str] = OrderedDict()
 
+    async def usable(self, call: Call) -> StoredSession | None:
+        """As :meth:`of`, for all but leaving. Raises AccountRefused where the account of its person may not be used."""
+        session, refused = await self._found(call)
+        if refused is not None:
+            raise refused
+        return session
+
     async def of(self, call: Call) -> StoredSession | None:
         """The live session of the call's cookie. Using it keeps it from ending idle; a password that was set after its sign-in ends it."""
+        return (await self._found(call))[0]
+
+    async def _found(self, call: Call) -> tuple[StoredSession | None, AccountRefused | None]:
+        """The live session, and why its person may not use it."""
         value = self._cookie.value(call)
         if value is None:
-            return None
+            return None, None
         digest = digest_of(value)
         id = self._ids.get(digest) or await self._host.db.read(_find, digest)
         session = await self._cache.get(id) if id is not None else None
         if id is None or session is None or session.digest != digest:
             self._ids.pop(digest, None)
-            return None
+            return None, None
         self._remember(digest, id)
         now = self._host.clock.now()
         if not self._alive(session, now):
             # Removed now, so that a clock that is set back cannot wake it up again.
             await self._host.db.write(self._expire, id)
-            return None
-        if await self._is_superseded(session):
+            return None, None
+        refused = await self._refusal(session)
+        if isinstance(refused, PasswordChanged):
             await self._host.db.write(self._end_superseded, session)
-            return None
+            return None, None
         if is_stale(session.last_seen_at, now):
             await self._host.db.write(_touch, id)
-        return session
+        return session, refused
 
     async def get(self, id: str) -> StoredSession | None:
         """The live session of an id."""
@@ -172,18 +184,18 @@ class SessionStore:
             self._close(tx, row.id)
         return len(rows)
 
-    async def _is_superseded(self, session: StoredSession) -> bool:
-        """Whether the password was set after the sign-in.
+    async def _refusal(self, session: StoredSession) -> AccountRefused | None:
+        """Why the account may not be used; PasswordChanged where a password was set after the sign-in.
 
         A directory that is down ends nothing here: whatever a session is good for asks it once more, and a sign-out needs none.
         """
         try:
             await self._directories.account(session.view.subject, auth_time=session.view.auth_time)
-        except PasswordChanged:
-            return True
-        except (AccountRefused, DirectoryUnavailable):
-            return False
-        return False
+        except AccountRefused as refused:
+            return refused
+        except DirectoryUnavailable:
+            return None
+        return None
 
     def _end_superseded(self, tx: Tx, found: StoredSession) -> None:
         session = _load(tx, found.view.id)
