@@ -43,6 +43,14 @@ def test_translations_are_whole(path: Path) -> None:
     assert (missing if path.stem in COMPLETE else [], wrong) == ([], [])
 
 
+@pytest.mark.parametrize("path", [path for path in CATALOGUES if path.stem == "fr"], ids=lambda path: path.parts[-3])
+def test_no_line_of_french_begins_with_a_mark(path: Path) -> None:
+    """The space before it does not break."""
+    breaks = re.compile(r" (?=[:;?!»])|« ")
+
+    assert [str(one.string) for one in _said(path) if breaks.search(str(one.string))] == []
+
+
 def test_one_message_has_one_translation() -> None:
     """All catalogues of a language are one."""
     found: dict[tuple[str, str], set[str]] = {}
