@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 import msgspec
 import sqlalchemy
@@ -107,13 +107,11 @@ def keys(kernel: Kernel) -> str:
     said: dict[str, str] = {}
     for section, key, owner, field, doc in kernel.binder.rows():
         rows = sections.setdefault(_heading(section), [])
-        struct = _repeated(field.type)
-        if struct is None:
+        if _table_of(field.type) is None:
             rows.append(_row(key, field, owner, doc))
         else:
-            heading = f"[[{section}.{key}]]"
-            said[heading] = _markdown(doc)
-            sections[heading] = [_row(one.encode_name, one, owner, doc) for one, doc in _fields(struct)]
+            for heading, intro, own in _tables(f"{_path(section)}.{key}", field, owner, doc):
+                said[heading], sections[heading] = _markdown(intro), own
     rule = "A key has one owner; an unknown or misspelt key stops the start with the nearest right name."
     lines = ["# Configuration keys", "", f"{rule} [Planned](#planned) are those of features that are still to come.", ""]
     for heading, rows in sorted(sections.items(), key=lambda item: item[0].strip("[]")):
@@ -199,10 +197,40 @@ def _heading(section: str) -> str:
     return f"[{section[:-2]}.<name>]" if section.endswith(".*") else f"[{section}]"
 
 
-def _repeated(kind: Any) -> type[msgspec.Struct] | None:
-    """The Struct of a key that is written as tables of their own."""
-    inner = get_args(kind)[0] if get_origin(kind) in {tuple, list} and get_args(kind) else None
-    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
+def _path(section: str) -> str:
+    """A section as the headings of tables in it begin."""
+    return f"{section[:-2]}.<name>" if section.endswith(".*") else section.removesuffix("[]")
+
+
+def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _table_of(kind: Any) -> tuple[type[msgspec.Struct], str] | None:
+    """The Struct of a key that is written as a table of its own, or as several, and the form of their heading."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in {Union, types.UnionType}:
+        found = [_table_of(one) for one in inner if one is not type(None)]
+        return found[0] if len(found) == 1 else None
+    if _is_struct(kind):
+        return kind, "[{}]"
+    several = origin in {tuple, list}
+    content = inner[0 if several else -1] if inner else None
+    return (content, "[[{}]]" if several else "[{}.<name>]") if _is_struct(content) else None
+
+
+def _tables(path: str, field: msgspec.structs.FieldInfo, owner: str, doc: str) -> Iterator[tuple[str, str, list[list[str]]]]:
+    """Heading, introduction and rows of the table of a key, and of those in it. A key without words is explained elsewhere."""
+    table = _table_of(field.type)
+    assert table is not None
+    struct, form = table
+    heading, rows = form.format(path), []
+    for one, its in _fields(struct):
+        if its and _table_of(one.type) is not None:
+            yield from _tables(f"{heading.strip('[]')}.{one.encode_name}", one, owner, its)
+        else:
+            rows.append(_row(one.encode_name, one, owner, its))
+    yield heading, doc, rows
 
 
 def _fields(struct: type[msgspec.Struct]) -> Iterator[tuple[msgspec.structs.FieldInfo, str]]:
@@ -225,10 +253,11 @@ def _type(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(f"`{one!r}`".replace("'", '"') for one in inner)
     if origin in {tuple, list, frozenset}:
-        return f"list of {_type(inner[0])}"
+        words = _type(inner[0])
+        return f"list of {'tables' if words == 'table' else words}"
     if isinstance(origin, type):
         return f"table of {_type(inner[-1])}" if inner else "table"
-    return WORDS.get(kind, kind.__name__.lower() if isinstance(kind, type) else str(kind))
+    return "table" if _is_struct(kind) else WORDS.get(kind, kind.__name__.lower() if isinstance(kind, type) else str(kind))
 
 
 def _limits(meta: msgspec.Meta) -> str:

@@ -108,6 +108,11 @@ def test_a_key_is_shown_in_the_words_of_the_file(kernel: Kernel):
     assert "\n## [[rbac.role]]\n" in page
     assert "| `permissions` | list of text | `[]` | idp |" in page
     assert "\n## [ca] or [[ca]]\n" in page
+    assert "\n## [mtc.signing_key]\n" in page
+    assert '| `key_type` | `"ed25519"` or `"ec:P-256"` or `"ec:P-384"` | `"ed25519"` | mtc |' in page
+    assert "\n## [ca.mtc]\n" in page
+    assert "\n## [oauth.authorization_details.members.\\<name>.members.\\<name>]\n" in page
+    assert not re.search(r"\| (?:table of )?(?:signingkey|cosignerkey|ofca|member|accountlimits) \|", page), "the name of a class"
     for word in ("Annotated", "msgspec", "Optional", "NoneType"):
         assert word not in page
     assert not re.search(r"(?<!\\)<", re.sub("`[^`]*`", "", page)), "a < outside of backticks is HTML"

@@ -217,7 +217,8 @@ class CaLog(msgspec.Struct, frozen=True, kw_only=True):
     """[ca]: the log of one CA."""
 
     mtc: OfCa | None = None
-    """What is otherwise than in `[mtc]` for the log of this CA; with it alone, without `[mtc]`, only this CA has a log."""
+    """What is otherwise than in `[mtc]` for the log of this CA: each key is that of `[mtc]`, whose value counts where it is left out. With
+    it alone, without `[mtc]`, only this CA has a log."""
 
 
 class CaName(msgspec.Struct, frozen=True, kw_only=True):
