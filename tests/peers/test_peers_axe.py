@@ -25,7 +25,7 @@ axe.run(document, {resultTypes: ['violations']}).then(said => said.violations.ma
 SAID = """
 (() => {
   const said = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const script = (node) => node.parentElement.closest('script, noscript, [lang=en], .code, code, ul.tags, #key');
+  const script = (node) => node.parentElement.closest('script, noscript, [lang=en], .code, code, time, .hash, ul.tags, #key');
   while (walker.nextNode()) if (!script(walker.currentNode)) said.push(walker.currentNode.data.trim());
   for (const one of document.querySelectorAll('[aria-label], [title], [placeholder]')) if (!one.closest('[lang=en]'))
     said.push(...['aria-label', 'title', 'placeholder'].map((name) => one.getAttribute(name)).filter(Boolean));
@@ -39,6 +39,7 @@ OF_PEOPLE = {
     "Example Wiki", "My phone", "Payment W4SCT",
     "Living room TV", "Pay 123.50 EUR to “Merchant A”", "The account of the receiver is “DE02100100109307118603”",
     "actions: initiate, status", "XXXX-XXXX",
+    "SHA-256, plants-05,", "mail.localhost", "www.localhost", *(f"host{number}.localhost" for number in range(6)),
     "ada", "ada@example.org", "administrators, staff", "email", "groups", "offline_access", "openid", "profile",
 }  # fmt: skip
 """What people and administrators wrote themselves."""
