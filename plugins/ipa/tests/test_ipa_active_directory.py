@@ -80,3 +80,8 @@ def test_s087_what_is_no_principal_is_asked_of_nobody():
 )
 def test_why_a_bind_was_refused(code, message, reason):
     assert SCHEMA.refused_as(code, message, None) == reason
+
+
+def test_the_languages_of_a_person_are_ranges_and_what_is_none_is_passed_over():
+    for told, languages in {"de": ("de",), "fr-CA, de;q=0.8, *": ("fr-CA", "de"), "": (), "no language": ()}.items():
+        assert user(preferredLanguage=told).languages == languages

@@ -243,3 +243,8 @@ def test_hosts_of_a_service_are_those_of_its_names_in_the_realm(names, hosts):
 )
 def test_s086_the_kdc_of_another_realm_is_never_asked_for_a_password(values, principal):
     assert SCHEMA.principal_of(entry(**values)) == principal
+
+
+def test_the_languages_of_a_person_are_ranges_and_what_is_none_is_passed_over():
+    for told, languages in {"de": ("de",), "fr-CA, de;q=0.8, *": ("fr-CA", "de"), "": (), "no language": ()}.items():
+        assert SCHEMA.read_user(entry(preferredLanguage=told), Facts(now=NOW)).languages == languages

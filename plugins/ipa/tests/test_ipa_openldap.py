@@ -58,3 +58,8 @@ def test_who_has_no_uid_in_the_name_may_be_a_group():
 
     assert SCHEMA.own_members(group) == ("carol", "ann")
     assert SCHEMA.subgroups(group) == names[1:]
+
+
+def test_the_languages_of_a_person_are_ranges_and_what_is_none_is_passed_over():
+    for told, languages in {"de": ("de",), "fr-CA, de;q=0.8, *": ("fr-CA", "de"), "": (), "no language": ()}.items():
+        assert SCHEMA.read_user(entry(preferredLanguage=told), Facts(now=0)).languages == languages

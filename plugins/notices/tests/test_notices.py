@@ -35,7 +35,10 @@ KEY = Secret("a secret of the webhook")
 NOW = 1_800_000_000_000_000
 MAIL = {"smtp_server": "mail.example.org", "from_address": "accounts@example.org"}
 HOOK = {"webhook_url": "https://hooks.example.org/notices", "webhook_hmac_secret": KEY}
-HEADERS = ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "Content-Transfer-Encoding", "MIME-Version"]
+HEADERS = [
+    "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Language", "Content-Type", "Content-Transfer-Encoding",
+    "MIME-Version",
+]  # fmt: skip
 
 
 STATUSES = [(400, True), (422, True), (401, False), (404, False), (429, False), (302, False), (500, False)]
@@ -137,6 +140,19 @@ def test_every_attempt_has_the_same_id_and_the_date_of_its_own() -> None:
     assert first["Message-ID"] == second["Message-ID"] == "<018f0000-0000-8000-8000-000000000001@example.org>"
     assert first["Date"] != second["Date"]
     assert first["Auto-Submitted"] == "auto-generated"
+
+
+@pytest.mark.parametrize(
+    ("browser", "directory", "language"), [((), ("de",), "de"), (("fr",), ("de",), "fr"), ((), (), "en"), ((), ("xx",), "en")]
+)
+def test_without_a_browser_a_mail_is_in_the_language_of_the_directory(
+    browser: tuple[str, ...], directory: tuple[str, ...], language: str
+) -> None:
+    letter = letter_to(msgspec.structs.replace(ANN, languages=directory))
+
+    mail = WRITER.mail(msgspec.structs.replace(letter, notice=msgspec.structs.replace(letter.notice, languages=browser)), NOW)
+
+    assert mail["Content-Language"] == language
 
 
 def test_what_a_person_reads() -> None:

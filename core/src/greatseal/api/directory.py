@@ -49,6 +49,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     gid_number: int | None = None
     home_directory: str | None = None
     login_shell: str | None = None
+    languages: tuple[str, ...] = ()
+    """The languages that the person prefers, best first (RFC 2798 s2.7): for mails that no browser of theirs caused."""
     groups: tuple[str, ...] = ()
     authentication_types: tuple[str, ...] = ()
     upstream: str | None = None

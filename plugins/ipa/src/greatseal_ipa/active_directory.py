@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from greatseal import principals
 from greatseal.api.directory import AccountState, User
+from greatseal.api.languages import ranges_of
 from greatseal.api.moments import SECOND
 from greatseal_ipa.library import INVALID_CREDENTIALS, Entry, Query
 from greatseal_ipa.names import same
@@ -20,7 +21,7 @@ IN_CHAIN, ALL_BITS = "1.2.840.113556.1.4.1941", "1.2.840.113556.1.4.803"
 CONTROL, LOCKOUT, COMPUTED = "userAccountControl", "lockoutTime", "msDS-User-Account-Control-Computed"
 USER = (
     "sAMAccountName", "userPrincipalName", "cn", "displayName", "givenName", "sn", "mail", "telephoneNumber", "uidNumber", "gidNumber",
-    "unixHomeDirectory", "loginShell", "accountExpires", "pwdLastSet", CONTROL, LOCKOUT, COMPUTED,
+    "preferredLanguage", "unixHomeDirectory", "loginShell", "accountExpires", "pwdLastSet", CONTROL, LOCKOUT, COMPUTED,
 )  # fmt: skip
 GROUP = ("sAMAccountName", "description", "gidNumber")
 HOST = ("sAMAccountName", "dNSHostName")
@@ -81,6 +82,7 @@ class ActiveDirectory(Schema):
             gid_number=whole(entry.text("gidNumber")),
             home_directory=entry.text("unixHomeDirectory"),
             login_shell=entry.text("loginShell"),
+            languages=ranges_of(entry.text("preferredLanguage") or ""),
             groups=facts.groups,
             password_changed_at=_moment(entry.text("pwdLastSet")),
             state=_state(entry, facts.now),

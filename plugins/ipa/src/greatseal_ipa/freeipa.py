@@ -7,12 +7,14 @@ from typing import ClassVar
 from greatseal import principals
 from greatseal.api.declarations import Secret
 from greatseal.api.directory import AccountState, User
+from greatseal.api.languages import ranges_of
 from greatseal_ipa.library import UNWILLING, Entry, Query, Scope
 from greatseal_ipa.names import child_of, folded
 from greatseal_ipa.schema import ONE, SOURCE, Facts, Provider, Schema, begins, equals, moment, whole
 
 USER = (
     "uid", "cn", "displayName", "givenName", "sn", "mail", "telephoneNumber", "uidNumber", "gidNumber", "homeDirectory", "loginShell",
+    "preferredLanguage",
     "memberOf", "nsAccountLock", "krbCanonicalName", "krbPrincipalName", "krbPrincipalExpiration", "krbPasswordExpiration",
     "krbLastPwdChange", "ipaUserAuthType", "ipaIdpConfigLink",
 )  # fmt: skip
@@ -87,6 +89,7 @@ class FreeIpa(Schema):
             gid_number=whole(entry.text("gidNumber")),
             home_directory=entry.text("homeDirectory"),
             login_shell=entry.text("loginShell"),
+            languages=ranges_of(entry.text("preferredLanguage") or ""),
             groups=facts.groups,
             authentication_types=types,
             upstream=upstream,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from greatseal.api.directory import AccountState, User
+from greatseal.api.languages import ranges_of
 from greatseal.api.moments import SECOND
 from greatseal_ipa.library import EXPIRED, LOCKED, MUST_CHANGE, Entry, Query, Scope
 from greatseal_ipa.names import first_value
@@ -11,6 +12,7 @@ from greatseal_ipa.schema import ONE, SOURCE, Facts, Schema, begins, equals, mom
 
 USER = (
     "uid", "cn", "displayName", "givenName", "sn", "mail", "telephoneNumber", "uidNumber", "gidNumber", "homeDirectory", "loginShell",
+    "preferredLanguage",
     "pwdChangedTime", "pwdAccountLockedTime", "pwdReset", "pwdEndTime", "shadowExpire", "shadowLastChange", "shadowMax",
 )  # fmt: skip
 GROUP = ("cn", "description", "gidNumber")
@@ -62,6 +64,7 @@ class OpenLdap(Schema):
             gid_number=whole(entry.text("gidNumber")),
             home_directory=entry.text("homeDirectory"),
             login_shell=entry.text("loginShell"),
+            languages=ranges_of(entry.text("preferredLanguage") or ""),
             groups=facts.groups,
             password_changed_at=moment(entry.text("pwdChangedTime")),
             state=AccountState(

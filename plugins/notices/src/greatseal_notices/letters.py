@@ -32,13 +32,13 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
         mail = EmailMessage(policy=SMTP)
         mail["From"] = Address(line_of(self.display_name), addr_spec=self.sender)
         mail["To"] = Address(addr_spec=recipient)
-        language = self.languages.best(letter.notice.languages)
+        language = self.languages.best((*letter.notice.languages, *letter.person.languages))
         mail["Subject"] = line_of(f"{self.display_name}: {language.text(letter.notice.title)}")
         mail["Date"] = format_datetime(datetime.fromtimestamp(now // SECOND, UTC))
         mail["Message-ID"] = f"<{letter.id}@{self.sender.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
-        mail["Content-Language"] = language.tag
         mail.set_content(self.text(letter, language), cte="quoted-printable")
+        mail["Content-Language"] = language.tag  # what is set before is cleared with the content
         return mail
 
     def text(self, letter: Letter, language: Language) -> str:
