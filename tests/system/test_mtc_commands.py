@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from greatseal_mtc.hashes import SHA256
 from greatseal_mtc.note import NoteKey
 from greatseal_mtc.proofs import LogProof
 from greatseal_mtc.revoked import add_revoked
-from greatseal_mtc.wire import entry_of_tbs
+from greatseal_mtc.wire import entry_of_tbs, serial_of
 
 
 class Place:
@@ -257,6 +258,39 @@ async def test_f27_an_older_copy_of_the_database_beside_the_log_does_not_start_u
     assert "indices below 2 were given to certificates" in (await place.run("recover", "--yes")).stdout
     await place.served(after)
     assert kept == [f"{2 << 48 | 1:x}"]
+
+
+async def test_what_is_asked_of_a_log_that_is_lost_is_answered_as_far_as_it_can_be(tmp_path):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", "files")
+
+    async def first(site: LoggedSite) -> None:
+        place.issued.extend([await site.logged("a.localhost"), await site.logged("b.localhost", profile="tree")])
+        await site.checkpoint()
+        place.issued.append(await site.logged("c.localhost", profile="tree"))
+
+    async def after(site: LoggedSite) -> None:
+        for id, certificate in place.issued:
+            assert (await site.get(f"cert/{id}/standalone")).status == 200
+            for path in (f"inclusion-proof/{id}", f"tlog-proof/{id}", f"cert/{id}/landmark", f"cert/{id}/landmark?form=relative"):
+                assert (await site.get(path)).status == 404, path
+            serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+            shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers={"Accept": "text/html"})
+            assert (shown.status, b"The log 1 of this CA is not there any more." in shown.body) == (404, True)
+        low, high = [serial_of(number, index) for number, index in ((1, 0), (6, (1 << 48) - 1))]
+        authority = x509.load_der_x509_certificate((await site.get("ca-cert")).body)
+        assert der.sequence(der.integer(low), der.integer(high))[2:] in authority.tbs_certificate_bytes, "those of log 1 are good"
+
+    async def lately(site: LoggedSite) -> None:
+        _, certificate = place.issued[2]
+        serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+        shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers={"Accept": "text/html"})
+        assert b"No checkpoint has it, and its log is not written any more." in shown.body
+
+    await place.served(first)
+    await place.run("recover", "--yes")
+    await place.served(lately)
+    shutil.rmtree(tmp_path / "logs/default-1")
+    await place.served(after)
 
 
 async def test_what_cannot_be_done_is_said_in_a_line(tmp_path, fresh_database):

@@ -240,6 +240,6 @@ async def _before_recovery(host: Host, logs: Logs, ca_id: str, number: int) -> l
         "Ordinary ones that have no index yet, or no standalone certificate, go into the new log.",
         f"All indices of log {number} that the database knows no certificate of are told as revoked from then on.",
         "Landmarks begin anew, so certificates that rest on landmarks of the old log get no new ones.",
-        "Relying parties take certificates of the new log by the same CA certificate, which is good for five log numbers.",
+        "Relying parties take certificates of the new log by the CA certificate that they have, if it is of one of the four logs before.",
         "Witnesses and monitors do not know the new origin until their operators add it.",
     ]

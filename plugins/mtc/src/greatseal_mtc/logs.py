@@ -6,12 +6,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
-from greatseal.api.log import LogBackend, LogCorrupt
-from greatseal.api.problems import Problem, Unavailable
+from greatseal.api.log import LogBackend
+from greatseal.api.messages import Message
+from greatseal.api.problems import NotFound, Problem, Unavailable
 from greatseal.api.services import ISSUANCE
 from greatseal.host import Host
 from greatseal_mtc.anchors import TrustAnchorId
-from greatseal_mtc.authorities import Authority
+from greatseal_mtc.authorities import LOG_NUMBERS, Authority
 from greatseal_mtc.backends.files import FilesBackend
 from greatseal_mtc.checkpoints import Checkpoints
 from greatseal_mtc.keys import LogKeys, open_keys
@@ -26,7 +27,7 @@ from greatseal_mtc.stored_landmarks import newest_size
 from greatseal_mtc.subtrees import SubtreeSigner
 from greatseal_mtc.tiles import TileCache
 from greatseal_mtc.views import LogView
-from greatseal_mtc.wire import entry_of_tbs
+from greatseal_mtc.wire import MAX_LOG_NUMBER, entry_of_tbs
 
 FILES = "files"
 CACHE = 32 << 20
@@ -40,13 +41,14 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 class CaLog:
     """The log of one CA, open: what issues, signs and answers takes it from here."""
 
-    def __init__(self, host: Host, settings: MtcSettings, log: Log, keys: LogKeys, place: "Place", origin: str) -> None:  # noqa: PLR0917
+    def __init__(self, host: Host, settings: MtcSettings, log: Log, keys: LogKeys, place: "Place", numbers: Numbers) -> None:  # noqa: PLR0917
         self.ca_id = place.ca_id
         self.settings = settings
         self.number = log.made.number
         self.log = log
         self.keys = keys
-        self.origin = origin
+        self.numbers = numbers
+        self.origin = place.origin(numbers)
         """The first line of its checkpoints, and the name of the operator's key."""
         self.prefix_url = place.url
         """Below it are its endpoints."""
@@ -69,7 +71,7 @@ class CaLog:
 
     @property
     def authority(self) -> Authority:
-        """What the certificate of the CA says, by which its Merkle Tree certificates are checked."""
+        """What the certificate of the CA says, by which its Merkle Tree certificates are checked: those of earlier logs too."""
         return Authority(
             dialect=self.settings.of_dialect,
             id=self.anchor,
@@ -77,7 +79,8 @@ class CaLog:
             key=self.keys.cosigner_public,
             not_before=0,
             not_after=LATEST,
-            log_number=self.number,
+            log_number=self.numbers.first,
+            last_log_number=min(self.number + LOG_NUMBERS - 1, MAX_LOG_NUMBER),
         )
 
     @property
@@ -188,12 +191,12 @@ class Logs:
         return self._host.components(LogBackend)[name]
 
     async def view(self, log: CaLog, number: int) -> LogView:
-        """The log of that number of the CA: the open one, or one that is not written any more. Raises LogCorrupt where that is gone."""
+        """The log of that number of the CA: the open one, or one that is not written any more. Raises NotFound where that is gone."""
         if number == log.number:
             return log.log
         found = self.view_of(log.ca_id, number)
         if not await found.refresh():
-            raise LogCorrupt(f"the log {number} of CA {log.ca_id!r} is not there any more")
+            raise NotFound(Message("the log %(number)d of this CA is not there any more", {"number": number}))
         return found
 
     def view_of(self, ca_id: str, number: int) -> LogView:
@@ -232,7 +235,7 @@ class Logs:
                 recorded=await self._host.db.read(recorded_size, ca_id, number),
             )
         )
-        return CaLog(self._host, settings, log, keys, place, place.origin(numbers))
+        return CaLog(self._host, settings, log, keys, place, numbers)
 
     async def _record(self, ca_id: str, number: int, batch: Batch) -> None:
         await self._host.db.write(record, ca_id, number, batch)

@@ -81,7 +81,7 @@ class MtcRoutes:
 
     async def standalone(self, call: Call) -> Reply:
         log, entry, certificate = await self._entry(call)
-        return (await self._documents(log, entry)).standalone(entry, certificate)
+        return LogDocuments(log, log.log).standalone(entry, certificate)
 
     async def of_landmark(self, call: Call) -> Reply:
         """The smallest landmark that has the entry, or by ``?form=relative`` the certificate that rests on it."""
@@ -92,6 +92,8 @@ class MtcRoutes:
         assert entry.index is not None
         assert entry.log_number is not None
         found = await self._host.db.read(covering, log.ca_id, entry.log_number, entry.index)
+        if found is None and entry.log_number != log.number:
+            raise NotFound("the log of the certificate gets no landmarks any more")
         if found is None:
             raise Unavailable("no landmark covers the certificate yet", retry_after=retry_after(log))
         if form == "landmark":

@@ -43,6 +43,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     entry: Entry | None
     read: Read
     way: Way | None
+    is_closed: bool = False
+    """Whether its log is not written any more."""
 
 
 class LookUp:
@@ -89,7 +91,7 @@ class LookUp:
             way = await self._way(log, view, entry.index, content)
         if not await _is_whole(view, certificate, entry, sent):
             raise BadRequest(Message("that is not the certificate that this CA issued under its serial number: some of it was changed"))
-        return Found(certificate=certificate, entry=entry, read=read, way=way)
+        return Found(certificate=certificate, entry=entry, read=read, way=way, is_closed=view.made.number != log.number)
 
     async def _way(self, log: CaLog, view: LogView, index: int, content: bytes) -> Way | None:
         leaf, number = view.hash.leaf(content), view.made.number

@@ -47,6 +47,11 @@ def verdict(found: Found) -> tuple[Text, Text]:
             Message("This certificate is not in the log yet"),
             Message("It waits for its place, which it gets within seconds. Look again."),
         )
+    if found.way is None and found.is_closed:
+        return (
+            Message("This certificate is in the log"),
+            Message("No checkpoint has it, and its log is not written any more."),
+        )
     if found.way is None:
         return (
             Message("This certificate is in the log"),
