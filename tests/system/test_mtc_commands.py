@@ -284,7 +284,7 @@ async def test_what_is_asked_of_a_log_that_is_lost_is_answered_as_far_as_it_can_
         _, certificate = place.issued[2]
         serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
         shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers={"Accept": "text/html"})
-        assert b"No checkpoint has it, and its log is not written any more." in shown.body
+        assert b"No checkpoint that is kept has it, and its log is not written any more." in shown.body
 
     await place.served(first)
     await place.run("recover", "--yes")

@@ -312,6 +312,17 @@ async def test_f27_parts_that_do_not_fit_stop_the_start(files, tmp_path, lost, h
             pass
 
 
+async def test_f27_a_storage_that_does_not_hold_what_was_written_stops_the_start_with_what_to_do(files, tmp_path):
+    async with files.log() as log:
+        await fill(log, 3)
+    base = tmp_path / NAME / ".log/base"
+    base.write_bytes(base.read_bytes()[:-1])
+
+    with pytest.raises(StartProblem, match="does not hold what was written to it; put back the whole log, or open the next log number"):
+        async with files.log():
+            pass
+
+
 class Between:
     """A writer that fails at a commit, before or after it was made."""
 

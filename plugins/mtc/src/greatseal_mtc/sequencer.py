@@ -121,11 +121,10 @@ class Log(LogView):
         async with AsyncExitStack() as stack:
             try:
                 writer = await stack.enter_async_context(backend.hold(name))
+                log = cls(name, writer, record, cache, logger)
+                await log._begin(made, witnessed, recorded)
             except LogHeld as held:
                 raise StartProblem(f"log {name}: {held.detail}; one process writes a log: stop that one first") from held
-            log = cls(name, writer, record, cache, logger)
-            try:
-                await log._begin(made, witnessed, recorded)
             except LogCorrupt as error:
                 raise StartProblem(f"log {name}: {error.detail}; {RECOVER}") from error
             try:

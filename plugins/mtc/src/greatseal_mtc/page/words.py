@@ -50,7 +50,7 @@ def verdict(found: Found) -> tuple[Text, Text]:
     if found.way is None and found.is_closed:
         return (
             Message("This certificate is in the log"),
-            Message("No checkpoint has it, and its log is not written any more."),
+            Message("No checkpoint that is kept has it, and its log is not written any more."),
         )
     if found.way is None:
         return (
