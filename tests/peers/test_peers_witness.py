@@ -257,7 +257,7 @@ def test_our_monitor_tells_of_a_log_that_forked(
 
 
 def evidence(monitor: Monitor) -> str:
-    return f"greatseal: the checkpoints that it signed are in {monitor.state}.evidence\n"
+    return f"greatseal: the checkpoints that it showed are in {monitor.state}.evidence\n"
 
 
 def change(file: Path, content: bytes) -> None:
