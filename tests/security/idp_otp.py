@@ -12,6 +12,7 @@ from security.idp_desk import PASSWORD, Desk, open_desk
 from greatseal.testing.desk import Answer
 
 MINE, RECOVERY, SIGN_IN = "/api/me/otp-tokens", "/api/me/recovery-codes", "/api/auth/otp"
+DEVICES = "/api/me/otp-devices"
 ADMIN = "/api/admin/users/{}/otp-tokens"
 STEP = 30
 

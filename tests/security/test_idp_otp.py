@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from security.idp_desk import BROWSER, PARALLEL, PASSWORD, Desk
-from security.idp_otp import ADMIN, MINE, RECOVERY, SIGN_IN, STEP, App, app_of, open_codes, secret_of
+from security.idp_otp import ADMIN, DEVICES, MINE, RECOVERY, SIGN_IN, STEP, App, app_of, open_codes, secret_of
 
 from greatseal.api.otp import Holder
 from greatseal.testing.desk import Answer, bearer, hidden_fields, told
@@ -168,7 +168,16 @@ async def test_s070_idp_257_idp_261_a_token_of_somebody_else_is_not_there(desk: 
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", MINE), ("POST", MINE), ("DELETE", f"{MINE}/x"), ("POST", f"{MINE}/x/confirm"), ("GET", RECOVERY), ("POST", RECOVERY)],
+    [
+        ("GET", MINE),
+        ("POST", MINE),
+        ("DELETE", f"{MINE}/x"),
+        ("POST", f"{MINE}/x/confirm"),
+        ("GET", RECOVERY),
+        ("POST", RECOVERY),
+        ("GET", DEVICES),
+        ("DELETE", f"{DEVICES}/x"),
+    ],
 )
 async def test_idp_257_who_is_not_signed_in_has_nothing(plain: Desk, method: str, path: str) -> None:
     answer = await plain.ask(method, path, **({"json": {"label": "x", "otp_code": "1"}} if method == "POST" else {}))

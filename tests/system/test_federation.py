@@ -146,6 +146,16 @@ async def test_a_link_that_is_switched_off_signs_nobody_in_and_ends_its_sessions
     assert (await flow.desk.ask("PUT", f"{ACCOUNTS}/x", cookie=flow.desk.admin, json={"disabled": True})).status == 404
 
 
+async def test_idp_145_idp_147_idp_149_permissions_of_providers_of_the_directory(plain: Federation) -> None:
+    ann, path = await plain.desk.cookie("ann"), "/api/admin/federation/ipa-idps"
+    for method, place in (("GET", path), ("GET", f"{path}/ipa-x"), ("PUT", f"{path}/ipa-x")):
+        body = {"default_acr": None, "default_amr": []} if method == "PUT" else None
+        assert (await plain.desk.ask(method, place, json=body)).outcome == (401, "unauthenticated")
+        refused = await plain.desk.ask(method, place, cookie=ann, json=body)
+        needed = "federation:read" if method == "GET" else "federation:write"
+        assert (refused.status, refused.json["required_permission"]) == (403, needed)
+
+
 async def test_idp_251_the_hint_is_the_provider_of_a_linked_account(plain: Federation) -> None:
     desk = plain.desk
     await plain.link("ann")

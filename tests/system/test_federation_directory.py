@@ -127,6 +127,9 @@ async def test_idp_015_idp_096_idp_098_idp_145_idp_147_idp_148_idp_149_idp_150_i
     assert (me["acr"], me["amr"]) == ("urn:two", ["fed", "otp", "mfa"])
     (event,) = await desk.events("ipa_idp_acr_updated")
     assert (event.sub, event.client_id, json.loads(event.detail)["idp_id"]) == (f"admin@{REALM}", None, "ipa-keycloak")
+    for name in ("id", "display_name", "issuer", "client_id", "scopes", "callback_path", "source"):
+        await desk.ask("PUT", f"{IDPS}/ipa-keycloak", cookie=desk.admin, json={**change, name: ["other"] if name == "scopes" else "other"})
+    assert (await desk.get(f"{IDPS}/ipa-keycloak", cookie=desk.admin)).json == changed.json, "the directory alone says them"
     cleared = {"default_acr": None, "default_amr": []}
     assert (await desk.ask("PUT", f"{IDPS}/ipa-keycloak", cookie=desk.admin, json=cleared)).json == one.json
     me = await opened.me(await opened.sign_in(upstream="ipa-keycloak"))
