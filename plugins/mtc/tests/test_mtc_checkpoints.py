@@ -181,6 +181,21 @@ async def test_ca_038_ca_039_ca_040_ca_043_ca_044_ca_102_ca_176_ca_178_a_landmar
         verify_certificate(desk.trust(), relative, now)
 
 
+async def test_ca_178_however_many_entries_have_no_certificate_the_last_one_that_has_is_the_representative(open_desk, monkeypatch):
+    monkeypatch.setattr("greatseal_mtc.landmarks.TRIED", 4)
+    desk = await open_desk(profiles=TREE)
+    log = desk.log()
+    await desk.certify("a.example.com")
+    await asyncio.gather(*(log.log.append(f"{number:036}", b"given up %d" % number) for number in range(11)))
+
+    await log.landmarks.maybe_allocate()
+    await log.landmarks.tick()
+
+    *_, landmark = await desk.db.read(active, "default", 1)
+    assert landmark.tree_size == 13
+    assert verify_landmark(desk.trust(), landmark.cert_der).index == 1
+
+
 async def test_ca_180_ca_272_the_proof_of_a_landmark_is_that_over_all_leaf_hashes_of_its_size(open_desk, monkeypatch):
     desk = await open_desk(profiles=TREE)
     log = desk.log()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EVERY = 60.0
 TRIED = 100
-"""Entries below a landmark that are tried for its representative: one whose issuance was given up is none."""
+"""Entries below a landmark that are looked at together for its representative: one whose issuance was given up is none."""
 
 
 class Landmarks:
@@ -116,10 +116,13 @@ class Landmarks:
 
     async def _representative(self, size: int) -> tuple[int, bytes] | None:
         """The newest certificate below a size: its index, and its TBSCertificate as the standalone certificate has it."""
-        for entry in await self._host.db.read(newest_below, self._log.ca_id, self._log.number, size, TRIED):
-            tbs = await self._tbs(entry)
-            if tbs is not None and entry.index is not None:
-                return entry.index, der.children(self._certificate(tbs, entry.index, Proof(start=0, end=size, path=())))[0]
+        below = size
+        while entries := await self._host.db.read(newest_below, self._log.ca_id, self._log.number, below, TRIED):
+            for entry in entries:
+                assert entry.index is not None, "it is below a size"
+                below, tbs = entry.index, await self._tbs(entry)
+                if tbs is not None:
+                    return entry.index, der.children(self._certificate(tbs, entry.index, Proof(start=0, end=size, path=())))[0]
         return None
 
     async def _tbs(self, entry: Entry) -> bytes | None:
