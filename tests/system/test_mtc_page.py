@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -11,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from markupsafe import escape
 from rig.acme import Answer, b64url
 from rig.logged import LoggedSite, logged_site
 
@@ -157,6 +159,22 @@ async def test_a_certificate_with_any_byte_changed_is_not_said_to_be_in_the_log(
             answer = await sent(site, bytes(changed), status=None)
             assert IN_THE_LOG not in answer, at
     assert PROVEN not in await sent(site, certificate[:-1] + b"\0\0", status=None)
+
+
+async def test_names_of_a_certificate_are_shown_and_not_obeyed(site):
+    """Entries of a log come from whoever got a certificate."""
+    names = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "'-alert(1)-'", "%(name)s"]
+    key = ec.generate_private_key(ec.SECP256R1())
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(x509.Name([]), x509.Name([]), key.public_key(), 7, since, since + timedelta(days=30))
+    signed = builder.add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, names))), critical=True).sign(key, hashes.SHA256())
+    await site.log.append(f"{1:036}", signed.tbs_certificate_bytes)
+    await site.checkpoint()
+
+    for headers in (HTML, {**HTML, "Accept-Language": "de"}):
+        shown = (await site.client.get(f"{site.site.url}/log", headers=headers)).body.decode()
+        assert [name for name in names if f'<span class="name">{escape(name)}</span>' not in shown] == []
+        assert not re.search("<script|<img src=x", shown)
 
 
 @pytest.mark.parametrize(
