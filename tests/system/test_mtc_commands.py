@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy
+from aiohttp import FormData
 from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -29,6 +30,8 @@ from greatseal_mtc.proofs import LogProof
 from greatseal_mtc.revoked import add_revoked
 from greatseal_mtc.wire import entry_of_tbs, serial_of
 
+HTML = {"Accept": "text/html"}
+
 
 class Place:
     """A configuration whose service comes and goes, and the commands beside it."""
@@ -39,6 +42,7 @@ class Place:
         self.backend = backend
         self.config: dict[str, Any] = {}
         self.issued: list[tuple[str, bytes]] = []
+        self.hash_alg = "sha256"
 
     async def start(self, *features: str, clock: Any = None, **sections: Any) -> Service:
         self.config = self.config or document(self.folder, features, **sections, cluster={"key_file": str(self.folder / "cluster.key")})
@@ -49,7 +53,7 @@ class Place:
 
     async def served(self, work: Callable[[LoggedSite], Awaitable[None]]) -> None:
         """Start the service, do the work, and stop it."""
-        mtc = {"log_backend": self.backend, "log_path": str(self.folder / "logs")}
+        mtc = {"log_backend": self.backend, "log_path": str(self.folder / "logs"), "hash_alg": self.hash_alg}
         async with logged_site(self.start, database=self.url, mtc=mtc) as site:
             await work(site)
 
@@ -274,7 +278,7 @@ async def test_what_is_asked_of_a_log_that_is_lost_is_answered_as_far_as_it_can_
             for path in (f"inclusion-proof/{id}", f"tlog-proof/{id}", f"cert/{id}/landmark", f"cert/{id}/landmark?form=relative"):
                 assert (await site.get(path)).status == 404, path
             serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
-            shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers={"Accept": "text/html"})
+            shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers=HTML)
             assert (shown.status, b"The log 1 of this CA is not there any more." in shown.body) == (404, True)
         low, high = [serial_of(number, index) for number, index in ((1, 0), (6, (1 << 48) - 1))]
         authority = x509.load_der_x509_certificate((await site.get("ca-cert")).body)
@@ -283,13 +287,39 @@ async def test_what_is_asked_of_a_log_that_is_lost_is_answered_as_far_as_it_can_
     async def lately(site: LoggedSite) -> None:
         _, certificate = place.issued[2]
         serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
-        shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers={"Accept": "text/html"})
+        shown = await site.client.get(f"{site.site.url}/log?serial={serial}", headers=HTML)
         assert b"No checkpoint that is kept has it, and its log is not written any more." in shown.body
 
     await place.served(first)
     await place.run("recover", "--yes")
     await place.served(lately)
     shutil.rmtree(tmp_path / "logs/default-1")
+    await place.served(after)
+
+
+async def test_certificates_of_an_earlier_log_of_another_dialect_and_hash_are_found_in_it(tmp_path):
+    place = Place(tmp_path, f"sqlite:///{tmp_path}/greatseal.db", "files")
+
+    async def first(site: LoggedSite) -> None:
+        place.issued.extend([await site.logged("a.localhost"), await site.logged("b.localhost", profile="tree")])
+        await site.checkpoint()
+        place.issued.append((place.issued[0][0], (await site.get(f"cert/{place.issued[0][0]}/standalone")).body))
+
+    async def after(site: LoggedSite) -> None:
+        for _, certificate in place.issued:
+            serial = f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+            form = FormData()
+            form.add_field("certificate", certificate, filename="a", content_type="application/octet-stream")
+            asked = [site.client.get(f"{site.site.url}/log", method="POST", data=form, headers=HTML)]
+            if certificate != place.issued[2][1]:  # a serial number is that of what was issued
+                asked.append(site.client.get(f"{site.site.url}/log?serial={serial}", headers=HTML))
+            for answer in await asyncio.gather(*asked):
+                assert (answer.status, b"Its hash leads to the root" in answer.body) == (200, True)
+                assert b"tlog-proof/" not in answer.body, "there is none of a tree of SHA-3"
+
+    place.hash_alg = "sha3-256"
+    await place.served(first)
+    place.config["mtc"] |= {"dialect": "plants-07", "hash_alg": "sha256", "log_number": 2}
     await place.served(after)
 
 

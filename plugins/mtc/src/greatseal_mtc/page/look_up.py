@@ -12,6 +12,7 @@ from greatseal_mtc.anchors import TrustAnchorId
 from greatseal_mtc.dialects import DIALECTS
 from greatseal_mtc.entries import Entry as Read
 from greatseal_mtc.entries import read_entry
+from greatseal_mtc.hashes import Hash
 from greatseal_mtc.logs import CaLog, Logs
 from greatseal_mtc.merkle import BadProof, evaluate
 from greatseal_mtc.page.picture import Step, walk
@@ -29,6 +30,7 @@ X509 = "x509"
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """The way from the entry to the root of a checkpoint, which it leads to."""
 
+    hash: Hash
     size: int
     root: bytes
     leaf: bytes
@@ -109,7 +111,7 @@ class LookUp:
         steps, root = walk(view.hash, (0, newest.size), index, leaf, await view.inclusion(index, 0, newest.size))
         if root != newest.root:
             raise BadProof(f"the entry {index} does not lead to the root of the checkpoint of {newest.size} entries")
-        return Way(size=newest.size, root=newest.root, leaf=leaf, steps=tuple(steps))
+        return Way(hash=view.hash, size=newest.size, root=newest.root, leaf=leaf, steps=tuple(steps))
 
 
 def serial_in(text: str) -> bytes:

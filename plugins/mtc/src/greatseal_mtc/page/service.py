@@ -159,7 +159,7 @@ class LogPages:
     def _links(self, log: CaLog, found: Found, say: Callable[[Text], str]) -> list[Mapping[str, str]]:
         id = found.certificate.id
         links: list[Mapping[str, str]] = []
-        if found.way is not None and log.log.hash is SHA256:
+        if found.way is not None and found.way.hash is SHA256:
             words = say(Message("This proof in a file (tlog-proof)"))
             links.append({"words": words, "url": f"{log.prefix_url}/tlog-proof/{id}", "file": f"{id}.tlog-proof"})
         if found.entry is not None and (found.entry.standalone is not None or found.entry.issue_as == "mtc"):
