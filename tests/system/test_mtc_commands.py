@@ -144,13 +144,15 @@ async def test_a_bundle_that_is_cut_off_or_gone_is_told(place):
 
 async def test_a_database_that_says_something_else_is_told(place):
     (id, _), (other, _) = place.issued[:2]
-    swapped = {id: 700, other: 1}
+    swapped = {id: 700, other: 1}  # the entry 2 has no certificate then, which comes after the entry 1
     for certificate, position in swapped.items():
         place.change(sqlalchemy.update(tables.entry).where(tables.entry.c.certificate_id == certificate).values(position=position))
 
     assert re.search(rf"the entry 1 is not that of the certificate {other}; .* is 1$", await place.wrong("verify"))
 
-    place.change(sqlalchemy.update(tables.entry).where(tables.entry.c.certificate_id == other).values(position=2))
+    late, _ = place.issued[2]
+    for certificate, position in {other: 2, id: 1, late: 700}.items():
+        place.change(sqlalchemy.update(tables.entry).where(tables.entry.c.certificate_id == certificate).values(position=position))
     assert (await place.wrong("verify")).endswith("knows a certificate with the index 700; the first index that is wrong is 700")
 
 
@@ -259,6 +261,7 @@ async def test_f27_an_older_copy_of_the_database_beside_the_log_does_not_start_u
     with pytest.raises(StartProblem, match="has 4 entries, and the database knows those below 2 alone: an older copy of the database"):
         await place.served(after)
 
+    assert (await place.wrong("verify")).endswith("an older copy of it was put back; the first index that is wrong is 2")
     assert "indices below 2 were given to certificates" in (await place.run("recover", "--yes")).stdout
     await place.served(after)
     assert kept == [f"{2 << 48 | 1:x}"]
