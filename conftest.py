@@ -1,14 +1,20 @@
 """Settings of all tests."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import EntryPoints
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+from greatseal.kernel import loading
 
 # The first example of a process builds Unicode tables, which takes seconds on a busy machine: not the fault of a test.
 # make test-faults draws many more where a test names no number of its own.
@@ -22,6 +28,25 @@ settings.load_profile("greatseal")
 
 # Its library is built where krb5-config and cc are: the Makefile says so where it is not.
 collect_ignore_glob = [] if os.environ.get("CI") or find_spec("gssapi") else ["plugins/gssapi/*"]
+
+_search = loading.entry_points
+
+
+_found: dict[tuple[Any, ...], EntryPoints] = {}
+
+
+def _entry_points(*, group: str) -> EntryPoints:
+    """What is installed, searched again when a folder of the path has changed: a search takes as long as the rest of a start."""
+    key: tuple[Any, ...] = (group,)
+    for folder in map(Path, sys.path):
+        with suppress(OSError):
+            key += (folder, folder.stat().st_mtime_ns)
+    if key not in _found:
+        _found[key] = _search(group=group)
+    return _found[key]
+
+
+loading.entry_points = _entry_points  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(optionalhook=True)

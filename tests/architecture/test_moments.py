@@ -7,7 +7,7 @@ new one fails here until somebody has read the rules and put it under one of the
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,11 +25,12 @@ Found = dict[str, dict[str, ast.Compare]]
 """Place, tree as text (the spelling may differ between versions of Python), comparison."""
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def sources() -> dict[str, ast.Module]:
     """What is installed, by its place; migrations and the kit for tests aside."""
-    for path in sorted([*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]):
-        if not {"migrations", "testing"}.intersection(path.parts):
-            yield path.as_posix().partition("/src/")[2], ast.parse(path.read_text())
+    paths = sorted([*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")])
+    chosen = (path for path in paths if not {"migrations", "testing"}.intersection(path.parts))
+    return {path.as_posix().partition("/src/")[2]: ast.parse(path.read_text()) for path in chosen}
 
 
 def names(node: ast.AST) -> set[str]:
@@ -44,7 +45,7 @@ def names(node: ast.AST) -> set[str]:
 
 def comparisons() -> Found:
     found: Found = {}
-    for place, tree in sources():
+    for place, tree in sources().items():
         for node in ast.walk(tree):
             ordered = isinstance(node, ast.Compare) and any(isinstance(one, ORDER) for one in node.ops)
             if ordered and any(map(OF_TIME.search, names(node))):
@@ -101,8 +102,7 @@ def test_a_lease_that_lies_too_far_ahead_is_nobodys():
 
 
 def test_what_is_forgotten_is_measured_with_what_has_passed():
-    trees = dict(sources())
-    assert not [place for place in judged()["forgotten"] if "passed" not in names(trees[place])]
+    assert not [place for place in judged()["forgotten"] if "passed" not in names(sources()[place])]
 
 
 def calls_of_now(node: ast.AST) -> list[ast.Call]:
@@ -118,7 +118,7 @@ def calls_of_now(node: ast.AST) -> list[ast.Call]:
 def test_the_only_now_of_a_transaction_is_its_own(way: str):
     """``tx.now`` is read when what the transaction sees is fixed; any other moment is older than rows that it may find."""
     wrong = []
-    for place, tree in sources():
+    for place, tree in sources().items():
         for node in ast.walk(tree):
             if way == "in a transaction" and isinstance(node, ast.FunctionDef):
                 looks = calls_of_now(node) if any(one.arg == "tx" for one in node.args.args) else []

@@ -1,6 +1,6 @@
 """The service is killed while accounts are bound to keys that two clients have each: no key gives two accounts (I1).
 
-``make test`` runs a spread of 40 kills on each database, ``make test-faults`` 200 at each point (GREATSEAL_FAULT_KILLS changes that).
+``make test`` runs a spread of kills on each database, ``make test-faults`` 200 at each point (GREATSEAL_FAULT_KILLS changes that).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from rig.acme import AcmeClient, b64url
 from rig.eab import binding
 
 POINTS = ("eab.used", "db.commit", "db.committed")
-SPREAD = [(point, hit) for hit in (1, 2, 3, 5) for _ in range(4) for point in POINTS][:40]
+SPREAD = [(point, hit) for hit in (1, 2, 5) for _ in range(2) for point in POINTS]
 KILLS = int(os.environ.get("GREATSEAL_FAULT_KILLS", "200"))
 ALL = pytest.mark.skipif(not os.environ.get("GREATSEAL_ALL_FAULTS"), reason="make test-faults runs every kill")
 HMAC_KEY = bytes(range(32))
