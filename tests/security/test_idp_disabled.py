@@ -202,3 +202,20 @@ async def test_who_is_disabled_signs_in_as_somebody_else_in_the_same_browser(hou
 
     assert (done.status, (await desk.get("/api/auth/me", cookie=done.cookie)).json["sub"]) == (303, f"ann@{FILE}")
     assert (started.status, out.status) == (303, 200)
+
+
+async def test_the_page_that_tells_of_the_disabled_account_has_the_way_out(house: House) -> None:
+    desk = house.desk
+    house.in_file("ben", enabled=True)
+    cookie = await desk.cookie("ben")
+    assert 'id="leave"' not in (await desk.get("/ui/auth/nothing", cookie=cookie, headers=BROWSER)).text
+    house.in_file("ben", enabled=False)
+
+    refused = await desk.get("/account", cookie=cookie, headers={**BROWSER, "Accept-Language": "de"})
+    assert (refused.status, '<a class="button" id="leave" href="/logout">Abmelden</a>' in refused.text) == (403, True)
+    page = await desk.get("/logout", cookie=cookie, headers=BROWSER)
+    jar = "; ".join([cookie, *(one.partition(";")[0] for one in page.cookies)])
+    out = await desk.post("/logout", data={**hidden_fields(page, "logout-form"), "confirm": "yes"}, cookie=jar, headers=BROWSER)
+
+    assert out.status == 200
+    assert (await desk.get("/api/auth/me", cookie=cookie)).status == 401

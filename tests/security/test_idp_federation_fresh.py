@@ -78,3 +78,53 @@ async def test_a_second_step_here_is_a_sign_in_of_this_moment(tmp_path: Path) ->
         cookie = (await opened.desk.post("/login/step-up", data=form, cookie=cookie, headers=BROWSER)).cookie
 
         assert (await opened.desk.post("/api/me/otp-tokens", json={"label": "x"}, cookie=cookie)).status == 201
+
+
+async def test_a_provider_that_names_no_moment_may_count_as_asked_now(tmp_path: Path) -> None:
+    """By a switch of its own; a moment that it names counts as before."""
+    switch = {"assume_auth_time": True}
+    async with open_federation(tmp_path, {"id": "other"}, table=switch, features=("passkey",), passkey={"rp_id": "localhost"}) as opened:
+        await opened.link("ann")
+        await opened.link("ann", upstream="other")
+        now = opened.desk.clock.now() // 1_000_000
+        begun = {}
+        for upstream, auth_time in (
+            ("partner", None),
+            ("partner", now - 3 * HOUR),
+            ("partner", "now"),
+            ("partner", now + HOUR),
+            ("other", None),
+        ):
+            opened.stub.claims = {"auth_time": auth_time}
+            cookie = (await opened.sign_in("/account", upstream=upstream)).cookie
+            begun[upstream, auth_time] = (await opened.desk.post("/api/auth/passkey/register/begin", json={}, cookie=cookie)).status
+        assert list(begun.values()) == [200, 403, 403, 403, 403], begun
+
+
+@pytest.mark.parametrize("asked", [{"max_age": "300"}, {"prompt": "login"}])
+async def test_an_application_that_asks_for_a_recent_sign_in_gets_one_of_a_provider_that_names_no_moment(
+    tmp_path: Path, asked: dict[str, str]
+) -> None:
+    async with open_federation(tmp_path, table={"assume_auth_time": True}) as opened:
+        await opened.link("ann")
+        waiting = request_of((await opened.desk.authorize(**asked)).location)["return_to"]
+        opened.stub.claims = {"auth_time": opened.desk.clock.now() // 1_000_000 - HOUR}
+        assert (await opened.sign_in(waiting)).status == 502, "one that is named counts"
+
+        opened.stub.claims = {"auth_time": None}
+        request = await opened.begin(waiting)
+        answer = await opened.sign_in(waiting)
+
+        assert (request["prompt"], request["max_age"]) == ("login", asked.get("max_age", "0"))
+        assert told(await opened.desk.get(answer.location, cookie=answer.cookie))["code"]
+
+
+async def test_the_moment_is_that_of_the_answer_and_not_of_the_next_visit(tmp_path: Path) -> None:
+    async with open_federation(tmp_path, table={"assume_auth_time": True}, features=("passkey",), passkey={"rp_id": "localhost"}) as opened:
+        await opened.link("ann")
+        opened.stub.claims = {"auth_time": None}
+        cookie = (await opened.sign_in("/account")).cookie
+        opened.desk.clock.advance(660)
+
+        assert (await opened.desk.post("/api/auth/passkey/register/begin", json={}, cookie=cookie)).status == 403
+        assert (await opened.desk.authorize(cookie, max_age="300")).location.startswith("/ui/auth/login?")

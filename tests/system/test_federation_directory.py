@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rig.slapd import REALM, SERVICE, SERVICE_PASSWORD, SUFFIX, Slapd
-from rig.upstream import SECRET
+from rig.upstream import SECRET, request_of
 from security.idp_federation import BROWSER, Federation, open_federation
 
 IDPS = "/api/admin/federation/ipa-idps"
@@ -158,6 +158,30 @@ async def test_a_provider_without_an_issuer_says_who_somebody_is_by_userinfo(ope
     opened.stub.userinfo = {"login": "dave-codes"}
 
     assert (await opened.me(await opened.sign_in(upstream="ipa-github-corp")))["sub"] == f"dave@{REALM}"
+
+
+async def test_the_configuration_says_of_which_provider_of_the_directory_no_moment_is_needed(make_slapd: Any, tmp_path: Path) -> None:
+    with make_slapd() as slapd:
+        async with open_federation(
+            tmp_path,
+            features=("ipa",),
+            private={"allow_private_hosts": True, "assume_auth_time": ["ipa-keycloak"]},
+            ipa={
+                "ldap_uri": slapd.uri,
+                "base_dn": SUFFIX,
+                "bind_dn": SERVICE,
+                "bind_password": SERVICE_PASSWORD,
+                "start_tls": False,
+                "gssapi": True,
+            },
+            server={"realm": REALM},
+        ) as opened:
+            provider(slapd, KEYCLOAK, ipaIdpIssuerURL=opened.stub.url, ipaIdpClientId="greatseal", ipaIdpClientSecret=SECRET)
+            await read_again(opened)
+            opened.stub.claims = {"email": "dave@upstream.example", "email_verified": True, "auth_time": None}
+            waiting = request_of((await opened.desk.authorize(prompt="login")).location)["return_to"]
+
+            assert (await opened.sign_in(waiting, upstream="ipa-keycloak")).location == waiting
 
 
 async def test_idp_146_without_the_switch_the_directory_names_none(make_slapd: Any, tmp_path: Path) -> None:

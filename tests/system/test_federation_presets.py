@@ -15,6 +15,7 @@ from security.idp_federation import ACCOUNTS, Federation, open_federation
 
 from greatseal.jose.compact import parse_compact
 from greatseal.jose.jwk import public_key
+from greatseal.testing.desk import told
 from greatseal_federation.settings import presets
 
 PUBLISHED = Path(__file__).parents[1] / "rig/providers.json"
@@ -58,6 +59,8 @@ async def test_google_names_itself_in_two_ways_and_hosts_domains(tmp_path: Path)
         assert linked["issuer"] == opened.stub.url, "both spellings are one"
         (shown,) = (await opened.desk.get("/api/auth/providers")).json
         assert shown["display_name"] == "Google"
+        again = await opened.begin(cookie=await opened.desk.cookie("ann"))
+        assert (again["prompt"], again["max_age"]) == ("select_account", "0"), "login is no value that it knows"
         for hd in ("example.com", None):
             opened.stub.claims["hd"] = hd
             assert (await opened.sign_in()).status == 403
@@ -124,6 +127,23 @@ async def test_github_has_no_id_token(tmp_path: Path) -> None:
         # It tells no moment of a sign-in, and asks nobody again.
         waiting = request_of((await opened.desk.authorize(max_age="60")).location)["return_to"]
         assert (await opened.start(waiting)).status == 403
+
+
+async def test_github_may_count_as_asked_now(tmp_path: Path) -> None:
+    paths = {"authorization": "authorize", "token": "token", "userinfo": "userinfo", "emails": "emails"}
+    endpoints = {f"{name}_endpoint": f"{{stub}}/{path}" for name, path in paths.items()}
+    table = {"preset": "github", "realm": "GITHUB.EXAMPLE", "assume_auth_time": True, **endpoints}
+    async with open_federation(tmp_path, table=table) as opened:
+        opened.stub.userinfo = {"login": "ada-codes", "id": 583231}
+        waiting = request_of((await opened.desk.authorize(max_age="60")).location)["return_to"]
+
+        request = await opened.begin(waiting)
+        answer = await opened.arrive(code=opened.stub.code(request), state=request["state"])
+
+        assert (request["prompt"], "max_age" in request) == ("select_account", False)
+        assert told(await opened.desk.get(answer.location, cookie=answer.cookie))["code"]
+        opened.desk.clock.advance(200)
+        assert "code" not in told(await opened.desk.authorize(answer.cookie, max_age="60", prompt="none"))
 
 
 async def test_gitlab_names_people_by_nickname(tmp_path: Path) -> None:

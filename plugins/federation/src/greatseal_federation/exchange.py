@@ -69,7 +69,7 @@ class Exchange:
             claims=joined(more, claims),
             session=session if isinstance(session, str) and 1 <= len(session) <= LONGEST_TEXT and session.isprintable() else None,
             id_token=text,
-            proven_at=signed_in_at(claims, self._host.clock.now()),
+            proven_at=signed_in_at(claims, self._host.clock.now(), assumed=upstream.assume_auth_time),
         )
 
     async def _of_api(self, upstream: Upstream, metadata: Metadata, access_token: str) -> Identity:
@@ -83,7 +83,13 @@ class Exchange:
         if metadata.emails_endpoint is not None:
             email = await self._email(upstream, metadata.emails_endpoint, access_token)
             claims |= {"email": email, "email_verified": email is not None}
-        return Identity(upstream=upstream, issuer=metadata.issuer, subject=_text({"sub": subject}, "sub"), claims=claims)
+        return Identity(
+            upstream=upstream,
+            issuer=metadata.issuer,
+            subject=_text({"sub": subject}, "sub"),
+            claims=claims,
+            proven_at=self._host.clock.now() if upstream.assume_auth_time else None,
+        )
 
     async def _email(self, upstream: Upstream, url: str, access_token: str) -> str | None:
         """The primary address where it is verified (GitHub, "List email addresses for the authenticated user")."""

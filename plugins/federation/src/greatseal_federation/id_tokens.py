@@ -42,7 +42,7 @@ class IdTokens:
         """The claims of the ID token of a sign-in. Raises Untrusted, StoppedThere and Unavailable."""
         try:
             claims = await self.believed(upstream, metadata, read(text), frozenset({upstream.client_id}), LIFETIME)
-            _check_flow(claims, flow, self._host.clock.now() // SECOND)
+            _check_flow(claims, flow, self._host.clock.now() // SECOND, assumed=upstream.assume_auth_time)
             if "at_hash" in claims:
                 _check_hash(claims["at_hash"], access_token, text)
         except NotVouched as refused:
@@ -112,7 +112,7 @@ def _check_issuer(upstream: Upstream, metadata: Metadata, claims: Mapping[str, A
         raise NotVouched("iss is another issuer")
 
 
-def _check_flow(claims: Mapping[str, Any], flow: Flow, now: int) -> None:
+def _check_flow(claims: Mapping[str, Any], flow: Flow, now: int, *, assumed: bool) -> None:
     """It is of this very sign-in, was made for it, and is as fresh as was asked for; ``now`` is seconds."""
     nonce = claims.get("nonce")
     if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), flow.nonce.encode()):
@@ -121,15 +121,20 @@ def _check_flow(claims: Mapping[str, Any], flow: Flow, now: int) -> None:
     if issued is None or issued < now - AGE:
         raise NotVouched(f"iat is missing, or more than {AGE} s ago")
     if flow.max_age is not None:
-        signed_in = signed_in_at(claims, now * SECOND)
+        signed_in = signed_in_at(claims, now * SECOND, assumed=assumed)
         if signed_in is None:
             raise StoppedThere(NO_MOMENT, cause="the ID token has no auth_time, or one that is ahead")
         if signed_in < flow.began_at - (flow.max_age + LEEWAY) * SECOND:
             raise NotVouched("auth_time is longer ago than the sign-in was asked to be")
 
 
-def signed_in_at(claims: Mapping[str, Any], now: int) -> int | None:
-    """When the person signed in there, never after ``now`` (microseconds, both); None where the claims do not say."""
+def signed_in_at(claims: Mapping[str, Any], now: int, *, assumed: bool = False) -> int | None:
+    """When the person signed in there, never after ``now`` (microseconds, both); None where the claims do not say.
+
+    ``assumed``: it was now where they name no moment. One that cannot be is no reason to assume another.
+    """
+    if assumed and claims.get("auth_time") is None:
+        return now
     told = _seconds(claims, "auth_time")
     return None if told is None or told * SECOND > now + LEEWAY * SECOND else min(told * SECOND, now)
 

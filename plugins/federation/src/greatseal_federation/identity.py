@@ -16,7 +16,8 @@ _WORD = re.compile(r"[\x21-\x7e]{1,64}")
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody at a provider. ``subject`` is who they are there for ever, under ``issuer``; ``session`` is ``sid``.
-    ``proven_at`` is when they signed in there (microseconds), as far as the ID token says.
+    ``proven_at`` is when they signed in there (microseconds), as far as the ID token says
+    or the configuration assumes.
 
     ``claims`` are those of the ID token and of userinfo. ``id_token`` is there for OpenID Connect.
     """

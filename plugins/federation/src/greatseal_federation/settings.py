@@ -67,6 +67,9 @@ class UpstreamTable(msgspec.Struct, frozen=True, kw_only=True):
     """Authentication methods of a sign-in there, when the provider names none."""
     acr_values: tuple[str, ...] = ()
     """Authentication classes for which the provider's word counts. One that an application needs is asked for there."""
+    assume_auth_time: bool = False
+    """Whether the moment of the answer is taken as the moment of sign-in when the provider names none (`auth_time`). Whoever has an open
+    session there then signs in anew by a click."""
     link_email_domains: tuple[str, ...] = ()
     """Domains of e-mail addresses that the provider may vouch for: a verified one links a new account there with the one person here
     who has it. Without any, nobody is linked by e-mail."""
@@ -155,8 +158,12 @@ class FederationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Upstream providers, in the order of their buttons."""
     allow_private_hosts: bool = False
     """Whether providers that a directory names may have addresses that are not public."""
+    assume_auth_time: tuple[str, ...] = ()
+    """Ids of providers that a directory names, such as `ipa-github`, to which `assume_auth_time` applies."""
 
     def __post_init__(self) -> None:
+        if not all(id.startswith(OF_DIRECTORY) for id in self.assume_auth_time):
+            raise ValueError(f"assume_auth_time: expected ids that begin with {OF_DIRECTORY}; other providers have it in their table")
         ids = [one.id for one in self.upstream_idps]
         if twice := sorted({id for id in ids if ids.count(id) > 1}):
             raise ValueError(f"upstream_idps: the id {twice[0]!r} is there twice")

@@ -84,7 +84,9 @@ class Start:
             needed = 0 if "login" in awaited.prompt else max_age
             wanted = [value for value in awaited.acr if value in upstream.acr_values]
             asked |= {"acr_values": " ".join(wanted)} if wanted else {}
-        if upstream.protocol == "oauth" and needed is not None:
+        # Where no moment is told, nothing but another sign-in there is one of the time that was asked for.
+        again = again or (upstream.assume_auth_time and needed is not None)
+        if upstream.protocol == "oauth" and needed is not None and not upstream.assume_auth_time:
             raise StoppedThere(NO_MOMENT, cause="the application sets max_age or prompt=login, and the provider tells no auth_time")
         hint = call.query.get("login_hint") or (awaited.login_hint if awaited is not None else None)
         if hint is not None and len(hint) <= LONGEST_HINT and hint.isprintable():
@@ -92,7 +94,8 @@ class Start:
         if upstream.protocol == "openid":
             # Besides, who is asked for max_age must say when the sign-in was (OpenID Connect Core s2).
             asked |= {"max_age": str(max_age or 0)} if again or max_age is not None else {}
-            asked |= {"prompt": "login"} if again else {}
+        if again and (prompt := upstream.again or ("login" if upstream.protocol == "openid" else None)) is not None:
+            asked["prompt"] = prompt
         flow, state, headers = await self._flows.begin(
             call,
             upstream.id,

@@ -19,7 +19,10 @@ SCOPES = ("openid", "email", "profile")
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider, with all that is known of it before it is asked. ``discovers`` tells whether it has metadata."""
+    """One provider, with all that is known of it before it is asked. ``discovers`` tells whether it has metadata.
+
+    ``again`` is the value of ``prompt`` with which it asks people again, where that is not ``login``.
+    """
 
     id: str
     display_name: str
@@ -37,6 +40,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     default_acr: str | None = None
     default_amr: tuple[str, ...] = ()
     acr_values: tuple[str, ...] = ()
+    assume_auth_time: bool = False
+    again: str | None = None
     also_issuers: tuple[str, ...] = ()
     tenant_claim: str | None = None
     tenants: tuple[str, ...] = ()
@@ -66,6 +71,7 @@ class Upstreams:
         settings = host.settings(FederationSettings)
         self._configured = {table.id: configured(table) for table in settings.upstream_idps}
         self._private = settings.allow_private_hosts
+        self._assumed = settings.assume_auth_time
         self._made: dict[int, tuple[NamedUpstream, Upstream]] = {}
         """What was made of a provider of a source, by the identity of what that gave."""
 
@@ -76,8 +82,11 @@ class Upstreams:
     def named(self) -> Sequence[Upstream]:
         """Those that sources name, as they were read last."""
         found = {id(one): (one, name) for name, source in self._sources().items() for one in source.upstreams() if is_usable(one)}
-        self._made = {key: self._made.get(key) or (one, of_source(one, name, private=self._private)) for key, (one, name) in found.items()}
+        self._made = {key: self._made.get(key) or (one, self._of_source(one, name)) for key, (one, name) in found.items()}
         return tuple(made for _, made in self._made.values() if made.id not in self._configured)
+
+    def _of_source(self, named: NamedUpstream, source: str) -> Upstream:
+        return of_source(named, source, private=self._private, assumed=named.id in self._assumed)
 
     def find(self, id: str) -> Upstream | None:
         """The provider of an id, None when there is none now."""
@@ -121,7 +130,7 @@ def is_usable(named: NamedUpstream) -> bool:
     return bool(named.issuer or (named.authorization_endpoint and named.token_endpoint and named.userinfo_endpoint))
 
 
-def of_source(named: NamedUpstream, source: str, *, private: bool) -> Upstream:
+def of_source(named: NamedUpstream, source: str, *, private: bool, assumed: bool) -> Upstream:
     """What a source says. Without an issuer nothing tells what an ID token must say: userinfo says who somebody is."""
     openid = named.issuer is not None
     origin = urlsplit(named.authorization_endpoint or "")
@@ -140,6 +149,7 @@ def of_source(named: NamedUpstream, source: str, *, private: bool) -> Upstream:
         client_auth=None if openid or named.client_secret is None else "client_secret_post",
         default_acr=named.default_acr,
         default_amr=named.default_amr,
+        assume_auth_time=assumed,
         subject_claim=named.subject_claim,
         allow_private_hosts=private,
     )

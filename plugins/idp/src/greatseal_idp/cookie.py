@@ -23,7 +23,11 @@ class SessionCookie:
 
     def value(self, call: Call) -> str | None:
         """The well-formed value that the call brings, None when there is none."""
-        value = cookie_of(call.headers.get("Cookie", ""), NAME, secure=self._secure)
+        return self.value_in(call.headers.get("Cookie", ""))
+
+    def value_in(self, header: str) -> str | None:
+        """As :meth:`value`, of a Cookie header."""
+        value = cookie_of(header, NAME, secure=self._secure)
         return value if value is not None and self._handles.node_of(value, KIND) is not None else None
 
     def mint(self) -> str:

@@ -8,12 +8,13 @@ from urllib.parse import quote, urlsplit
 
 from greatseal.api.authorization import Wanted
 from greatseal.api.http import Call, Parameters, Reply
-from greatseal.api.identity import Headers
+from greatseal.api.identity import AccountRefused, Headers
 from greatseal.api.languages import Language
 from greatseal.api.look import style_of
 from greatseal.api.pages import title_of
 from greatseal.api.problems import Problem
 from greatseal.host import Host
+from greatseal_idp.cookie import SessionCookie
 from greatseal_idp.pages.forms import Forms, origin_of
 from greatseal_idp.pages.return_to import ACCOUNT, SIGN_IN, STEP_UP
 from greatseal_idp.pages.templates import Templates
@@ -49,6 +50,7 @@ class Pages:
     def __init__(self, host: Host) -> None:
         look = host.settings(WebUi)
         self._forms = Forms(host)
+        self._cookie = SessionCookie(host)
         self.prefix = urlsplit(host.issuer).path
         """What stands before every path of ours where the issuer has a path."""
         self.display_name = look.display_name or urlsplit(host.issuer).hostname or host.issuer
@@ -106,7 +108,9 @@ class Pages:
         more = tuple(problem.headers.items())
         if is_html(headers.get("Accept", "")):
             title, language = title_of(problem.status), self._languages.of(headers)
-            body = self._templates.body(language, "error.html", title=title, problem=problem, script=None, scripts=())
+            # A session is good for signing out when its person may use nothing else.
+            leaves = isinstance(problem, AccountRefused) and self._cookie.value_in(headers.get("Cookie", "")) is not None
+            body = self._templates.body(language, "error.html", title=title, problem=problem, leaves=leaves, script=None, scripts=())
             return _html(problem.status, body, self._policy((), ()), more)
         said = {**problem.members, "error": problem.error, "error_description": problem.detail}
         return Reply.json(said, status=problem.status).with_headers(*PROTECTED, NOTHING_POLICY, *more)
