@@ -89,7 +89,7 @@ async def test_the_kernel_has_the_service_say_a_refusal(desk):
 async def test_a_page_runs_the_script_that_it_is_given_and_no_other(desk):
     pages = desk.service.host("guest").service(PAGES)
 
-    reply = pages.page(CALL, "error.html", script="let a = 1 < 2 && '\"'", title="x", problem=BadRequest("y"))
+    reply = pages.page(CALL, "error.html", script="let a = 1 < 2 && '\"'", title="x", leaves=False, problem=BadRequest("y"))
 
     (policy,) = [value for name, value in reply.headers if name == "Content-Security-Policy"]
     digest = b64encode(sha256(b"let a = 1 < 2 && '\"'").digest()).decode()
