@@ -1,12 +1,8 @@
 """PostgreSQL dies and comes back under load: 503 with Retry-After meanwhile, at work again within five seconds, nothing lost."""
 
 import asyncio
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -14,26 +10,9 @@ from faults.crash import Crashing, Ledger, subscribers
 from faults.invariants import check, check_answers, settled
 from rig.acme import AcmeClient, Responder, eventually
 
-from greatseal.testing.postgres import Cluster, absent, find_binaries
-
 BACK_SECONDS = 5.0
 SYNCHRONOUS = "&options=-csynchronous_commit%3Don"
 """The test clusters do not wait for the disk; here what was acknowledged has to outlive a crash."""
-
-
-@pytest.fixture
-def mortal_cluster() -> Iterator[Cluster]:
-    """A PostgreSQL of this test alone."""
-    binaries = find_binaries()
-    if binaries is None:
-        absent("postgresql")
-    assert binaries is not None
-    folder = Path(tempfile.mkdtemp(prefix="gs-pg-", dir="/tmp"))
-    cluster = Cluster(binaries, folder)
-    cluster.start()
-    yield cluster
-    cluster.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.mark.timeout(180)

@@ -17,7 +17,6 @@ from greatseal.db.config import StoreProblem
 from greatseal.db.core_tables import audit
 from greatseal.db.migrate import ensure
 from greatseal.db.tables import Id, Serial, State, param, table
-from greatseal.testing.postgres import Cluster, find_binaries
 from greatseal.testing.store import make_tables, open_test_database
 
 metadata = MetaData()
@@ -375,33 +374,23 @@ async def test_f09_a_group_lost_while_it_commits_is_uncertain_for_all_of_it(data
     assert [type(answer) for answer in answers] == [Uncertain, Uncertain]
 
 
-async def test_f09_a_server_that_goes_and_comes_back_needs_no_restart_of_ours(tmp_path_factory, postgres_cluster):
-    folder = tmp_path_factory.mktemp("pg")
-    for parent in (folder, *folder.parents[:3]):
-        parent.chmod(parent.stat().st_mode | 0o011)
-    binaries = find_binaries()
-    assert binaries is not None
-    cluster = Cluster(binaries, folder)
-    cluster.start()
-    try:
-        url = cluster.make()
-        make_tables(url, metadata)
-        async with open_test_database(url) as database:
-            await asyncio.gather(*(database.write(write_entry, str(number)) for number in range(10)))
+async def test_f09_a_server_that_goes_and_comes_back_needs_no_restart_of_ours(mortal_cluster):
+    url = mortal_cluster.make()
+    make_tables(url, metadata)
+    async with open_test_database(url) as database:
+        await asyncio.gather(*(database.write(write_entry, str(number)) for number in range(10)))
 
-            await asyncio.to_thread(cluster.stop, signal.SIGQUIT)
-            with pytest.raises(Unavailable) as caught:
-                await database.write(write_entry, "down")
-            with pytest.raises(Unavailable):
-                await names(database)
-            assert not (await database.healthy()).ok
-            assert caught.value.headers["Retry-After"]
+        await asyncio.to_thread(mortal_cluster.stop, signal.SIGQUIT)
+        with pytest.raises(Unavailable) as caught:
+            await database.write(write_entry, "down")
+        with pytest.raises(Unavailable):
+            await names(database)
+        assert not (await database.healthy()).ok
+        assert caught.value.headers["Retry-After"]
 
-            await asyncio.to_thread(cluster.start)
-            await asyncio.gather(*(database.write(write_entry, f"again-{number}") for number in range(10)))
-            assert len(await names(database)) == 20
-    finally:
-        cluster.stop()
+        await asyncio.to_thread(mortal_cluster.start)
+        await asyncio.gather(*(database.write(write_entry, f"again-{number}") for number in range(10)))
+        assert len(await names(database)) == 20
 
 
 async def test_a_caller_who_went_away_does_not_stop_what_the_commit_has_to_tell(url):

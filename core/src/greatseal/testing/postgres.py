@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ from types import MappingProxyType
 
 import pytest
 
-__all__ = ["Cluster", "absent", "postgres_cluster", "postgres_url"]
+__all__ = ["Cluster", "absent", "mortal_cluster", "postgres_cluster", "postgres_url", "running_cluster"]
 
 VERSIONS = Path("/usr/lib/postgresql")
 # Without fsync a power cut may lose commits; the death of every process does not.
@@ -121,6 +122,19 @@ def find_binaries() -> Path | None:
     return Path(program).parent if program else None
 
 
+@contextmanager
+def running_cluster(binaries: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Cluster]:
+    """A cluster in a folder that goes with it."""
+    # A short path: a Unix socket's has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="gs-pg-", dir="/tmp") as folder:
+        cluster = Cluster(binaries, Path(folder), settings)
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
 @pytest.fixture(scope="session")
 def postgres_cluster() -> Iterator[Cluster]:
     """A running cluster."""
@@ -130,14 +144,17 @@ def postgres_cluster() -> Iterator[Cluster]:
     assert binaries is not None
     if find_spec("psycopg") is None:
         absent("psycopg (pip install 'greatseal[postgres]')")
-    # A short path: a Unix socket's has 107 bytes at most.
-    with tempfile.TemporaryDirectory(prefix="gs-pg-", dir="/tmp") as folder:
-        cluster = Cluster(binaries, Path(folder))
-        cluster.start()
-        try:
-            yield cluster
-        finally:
-            cluster.stop()
+    with running_cluster(binaries) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mortal_cluster(postgres_cluster: Cluster) -> Iterator[Cluster]:  # noqa: ARG001  # which says what is not installed
+    """A running cluster of one test, which may stop it."""
+    binaries = find_binaries()
+    assert binaries is not None
+    with running_cluster(binaries) as cluster:
+        yield cluster
 
 
 @pytest.fixture
