@@ -182,6 +182,19 @@ async def test_a_proof_is_written_for_a_certificate_by_file_id_and_serial(place,
         assert said in await place.wrong("prove", words)
 
 
+async def test_a_log_that_is_gone_was_lost_and_is_none_that_the_next_start_makes(place):
+    if place.backend == "files":
+        shutil.rmtree(place.folder / "logs")
+    else:
+        for table in (tables.object, tables.log):
+            place.change(sqlalchemy.delete(table))
+    said = "is empty, and had 605 entries: it was lost; put back the whole log, or open the next log number with 'greatseal log recover'"
+    assert await place.wrong("verify") == f"greatseal: log default-1 {said}"
+    shown = (await place.run("show")).stdout
+    assert f"  the log {said}" in shown
+    assert "nothing was written yet" not in shown
+
+
 async def test_recover_says_what_it_will_do_asks_and_opens_the_next_number(place):
     refused = await place.run("recover", given="n\n", code=1)
     assert "CA default writes log 1. It has 605 entries; its last checkpoint has 604 entries" in refused.stdout

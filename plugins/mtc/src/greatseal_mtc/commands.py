@@ -25,6 +25,7 @@ from greatseal_mtc.page.look_up import serial_in
 from greatseal_mtc.plugin import Plugin
 from greatseal_mtc.proving import log_proof
 from greatseal_mtc.recording import MTC, Numbers, find, is_waiting, numbers_of, open_number, recorded_size
+from greatseal_mtc.state import RECOVER
 from greatseal_mtc.stored_checkpoints import Stored, newest_of, witnesses_of
 from greatseal_mtc.stored_landmarks import active
 from greatseal_mtc.views import LogView
@@ -150,8 +151,19 @@ async def _view(host: Host, logs: Logs, ca_id: str) -> tuple[LogView, Numbers]:
         raise StartProblem(_none_yet(ca_id))
     view = logs.view_of(ca_id, numbers.current)
     if not await view.refresh():
-        raise StartProblem(_none_yet(ca_id))
+        had = await _had(host, ca_id, numbers.current)
+        raise (
+            LogCorrupt(f"log {view.name} is empty, and had {had} entries: it was lost; {RECOVER}")
+            if had
+            else StartProblem(_none_yet(ca_id))
+        )
     return view, numbers
+
+
+async def _had(host: Host, ca_id: str, number: int) -> int:
+    """How many entries the log has at least, as the database knows it."""
+    newest = await host.db.read(newest_of, ca_id, number)
+    return max(await host.db.read(recorded_size, ca_id, number), 0 if newest is None else newest.size)
 
 
 def _none_yet(ca_id: str) -> str:
@@ -169,11 +181,13 @@ async def _shown(host: Host, logs: Logs, ca_id: str) -> Iterable[str]:
     newest = await host.db.read(newest_of, ca_id, number)
     keys = await open_keys(host, ca_id, settings, {})
     landmarks = await host.db.read(active, ca_id, number)
+    had = 0 if there else await _had(host, ca_id, number)
+    missing = f"  the log is empty, and had {had} entries: it was lost; {RECOVER}" if had else "  nothing was written yet"
     waiting = "certificates wait for the log" if await host.db.read(is_waiting, ca_id) else "no certificate waits for the log"
     return [
         f"CA {ca_id}{default}: log {number}, trust anchor ID {settings.anchor.ascii}, {settings.hash_alg}, {settings.dialect}",
         f"  origin {origin}",
-        f"  {view.size} entries, root {view.root.hex()}" if there else "  nothing was written yet",
+        f"  {view.size} entries, root {view.root.hex()}" if there else missing,
         *([] if newest is None else await _checkpoint(host, newest)),
         f"  {len(landmarks)} landmarks" + (f", the last of {landmarks[-1].tree_size} entries" if landmarks else ""),
         f"  {waiting}",
