@@ -1,11 +1,14 @@
 """Passkeys from their registration to their end, on both databases."""
 
 import asyncio
+import json
+import os
 from typing import Any
 
 import pytest
+from rig import warm
 from rig.softkeys import BE, BS, UP, UV, SoftKey
-from security.idp_desk import open_desk
+from security.idp_desk import PASSWORD, open_desk
 from security.idp_passkeys import API, open_passkeys
 
 from greatseal.api.problems import Unavailable
@@ -173,6 +176,28 @@ async def test_an_administrator_sees_and_deletes_the_passkeys_of_a_person(flow: 
     events = await desk.events("passkey_deleted")
     assert {(event.sub, event.principal) for event in events} == {("ann@LOCALHOST", "admin@LOCALHOST")}
     assert len(events) == 2
+
+
+async def test_ctl_lists_and_deletes_the_passkeys_of_a_person(plain: Any) -> None:
+    passkeys, cookie, key = plain
+    desk = passkeys.desk
+    environ = {**os.environ, "GREATSEAL_SESSION": str(desk.folder / "session.json"), "GREATSEAL_SERVER": desk.url}
+
+    async def ctl(*arguments: str, given: str = "", code: int = 0) -> str:
+        result = await asyncio.to_thread(warm.run, "ctl", *arguments, given=given, env=environ)
+        assert result.returncode == code, result.stderr
+        return str(result.stdout)
+
+    await ctl("login", "admin", "--password-file", "-", given=PASSWORD)
+    (listed,) = json.loads(await ctl("--json", "passkeys", "list", "ann@LOCALHOST"))
+    assert (listed["id"], listed["label"]) == (b64url_encode(key.id), "My phone")
+    for words in ("list",), ("delete", "--yes"):
+        await ctl("passkeys", *words, "ann", code=1)
+    await ctl("passkeys", "delete", "ben@LOCALHOST", "--yes")
+    assert len(await passkeys.listed(cookie)) == 1, "ben's are meant"
+    assert "ann@LOCALHOST has no passkeys any more" in await ctl("passkeys", "delete", "ann@LOCALHOST", "--yes")
+    assert json.loads(await ctl("--json", "passkeys", "list", "ann@LOCALHOST")) == []
+    assert [event.principal for event in await desk.events("passkey_deleted")] == ["admin@LOCALHOST"]
 
 
 async def test_whoever_signed_in_long_ago_neither_adds_nor_deletes(plain: Any) -> None:

@@ -32,7 +32,7 @@ def delete_tokens(admin: Admin, username: str, token_id: str | None, yes: bool) 
         return
     confirm(f"Delete all one-time code tokens and the recovery codes of {username}? Their password is enough then.", yes)
     deleted = admin.ask("DELETE", "users", username, "otp-tokens")["deleted"]
-    admin.output.done(f"{deleted} tokens of {username} are deleted, and the recovery codes")
+    admin.output.done(f"{username} has no tokens and no recovery codes any more; tokens that were deleted: {deleted}")
 
 
 @command(otp, "unlock")

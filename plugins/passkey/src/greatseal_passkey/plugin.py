@@ -18,6 +18,8 @@ from greatseal_passkey.settings import IpaPasskeys, Look, PasskeyLimit, PasskeyS
 from greatseal_passkey.tables import SCHEMA
 
 if TYPE_CHECKING:
+    import click
+
     from greatseal_passkey.assembly import Assembly
 
 OFF = (
@@ -97,6 +99,12 @@ class Plugin:
             return assembly.routes()
         off = Handler("passkeys are off, for everybody")
         return [Route(method, path, _off, auth=off, summary="Passkeys are off.") for method, path in OFF]
+
+    @hookimpl
+    def ctl(self) -> "Sequence[click.Command]":
+        from greatseal_passkey.ctl import COMMANDS
+
+        return COMMANDS
 
     @hookimpl
     def discovery(self, host: Host) -> Sequence[Discovery]:
