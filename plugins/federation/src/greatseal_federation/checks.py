@@ -25,4 +25,4 @@ class UpstreamCheck:
         if not wrong:
             return CheckResult(ok=True, detail=f"{len(self._upstreams.all())} upstream providers answer")
         cause = "; ".join(f"{id}: {reason}" for id, reason in wrong.items())
-        return CheckResult(ok=False, detail=f"nobody can sign in with {', '.join(wrong)}; see what doctor says of it", cause=cause)
+        return CheckResult(ok=False, detail=f"nobody can sign in with {', '.join(wrong)}; greatseal doctor says why", cause=cause)
