@@ -224,6 +224,37 @@ async def test_of_a_name_strangers_get_two_links_in_their_time_and_a_place_that_
         assert len(await letters(desk)) == resets.MOST + resets.OWN + 1
 
 
+@pytest.mark.parametrize("names", [("ann@ELSEWHERE", "ann@", "ann@@LOCALHOST"), ("ben", "ben@LOCALHOST")], ids=["of nobody", "of others"])
+async def test_who_asks_by_the_name_of_somebody_else_keeps_nobody_from_a_link(opened, names):
+    """Strangers may ask for names that get no mail as often as they like."""
+    async with opened() as desk:
+        for name in names * resets.MOST:
+            assert (await asked(desk, name)).status == 200
+        assert await letters(desk) == []
+
+        assert (await desk.get(await link_of(desk), headers=BROWSER)).status == 200
+
+
+async def test_all_spellings_of_a_name_share_its_links(opened):
+    async with opened() as desk:
+        for name in ("ann", "ANN", "ann@LOCALHOST", " Ann@localhost ", "\uff41nn") * 2:
+            assert (await asked(desk, name)).status == 200
+
+        assert len(await letters(desk)) == resets.MOST
+
+
+async def test_who_changed_the_password_and_forgot_it_too_gets_another_link(opened):
+    """Those that strangers asked for before are of the old password: whoever gets none must have one that is good."""
+    async with opened() as desk:
+        for _ in range(resets.MOST):
+            link = await link_of(desk)
+        assert 'id="done"' in (await choose(desk, link)).text
+        desk.clock.step(2)
+
+        assert (await desk.get(await link_of(desk), headers=BROWSER)).status == 200
+        assert len(await letters(desk)) == resets.MOST + 1
+
+
 async def test_attempts_of_an_address_are_counted_with_those_of_the_sign_in(opened):
     async with opened(server={"auth_rate_limit": 8}) as desk:
         assert (await asked(desk)).status == 200

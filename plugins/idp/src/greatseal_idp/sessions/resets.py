@@ -40,7 +40,7 @@ KIND = "pw"
 """Of the handle in the link."""
 SECONDS = 900
 MOST = 2
-"""Links for one name within their time: whoever gets none has one that is good, even if strangers asked for it."""
+"""Links for one person within their time: whoever gets none has one that is good, even if strangers asked for it."""
 OWN, HOUR = 2, 3600.0
 """Those within an hour that only a browser or address gets where the person has signed in before (:mod:`.places`)."""
 AT_ONCE, WAITING = 4, 100
@@ -168,18 +168,21 @@ class Resets:
     async def _send(self, call: Call, username: str, met: Met) -> None:
         try:
             async with self._slots:
-                if await self._may_ask(call, key_of(username)):
-                    user = await self._directories.user(username)
-                    if user is not None and self._may_have_one(user):
-                        await self._host.db.write(self._store, user, self._host.handles.mint(KIND), met)
+                user = await self._directories.user(username)
+                if user is not None and self._may_have_one(user) and await self._is_mail_left(call, user):
+                    await self._host.db.write(self._store, user, self._host.handles.mint(KIND), met)
         except DirectoryUnavailable as problem:
             self._host.log.warning("nobody can be sent a link for a new password", cause=problem.cause)
         finally:
             self._waiting -= 1
 
-    async def _may_ask(self, call: Call, key: str) -> bool:
-        """Whether there is a mail for this name. Strangers use up none of those of a place that is known."""
-        known = await self._places.is_known(call, key)
+    async def _is_mail_left(self, call: Call, user: User) -> bool:
+        """Whether there is a mail for this person. Strangers use up none of those of a place that is known.
+
+        Only what sends a mail counts: names that are like this one do not. Links are of the password in force, and so are their numbers.
+        """
+        key = f"{user.subject} {user.password_changed_at}"
+        known = await self._places.is_known(call, key_of(user.username))
         if known and self._host.limits.hit("reset-own", key, OWN, HOUR) is None:
             return True
         return self._host.limits.hit("reset-name", key, MOST, SECONDS) is None
