@@ -175,11 +175,16 @@ async def test_a_proof_is_written_for_a_certificate_by_file_id_and_serial(place,
         assert proof.verify(content, [key]).size == 604
     await place.run("prove", id, "-o", str(tmp_path / "a.tlog-proof"))
     assert LogProof.parse((tmp_path / "a.tlog-proof").read_bytes()) == proof
+    assert "cannot be written: No such file" in await place.wrong("prove", id, "-o", str(tmp_path / "nowhere" / "a"))
 
     late, _ = place.issued[2]
     assert "no checkpoint has the certificate yet" in await place.wrong("prove", late)
     for words, said in (("abcdef", "has not issued"), ("xyz", "hexadecimal"), (str(tmp_path / "ca.toml"), "has no certificate")):
         assert said in await place.wrong("prove", words)
+    of_late = tables.entry.c.certificate_id == late
+    for change in (sqlalchemy.update(tables.entry).values(log_number=None, position=None), sqlalchemy.delete(tables.entry)):
+        place.change(change.where(of_late))
+        assert "not in the log yet" in await place.wrong("prove", late)
 
 
 async def test_a_log_that_is_gone_was_lost_and_is_none_that_the_next_start_makes(place):
@@ -205,6 +210,7 @@ async def test_recover_says_what_it_will_do_asks_and_opens_the_next_number(place
     shown = (await place.run("show")).stdout
     assert "log 2" in shown
     assert "nothing was written yet" in shown
+    assert "CA 'default' has no log yet" in (await place.run("verify", code=2)).stderr
 
     async def work(site: LoggedSite) -> None:
         (old, certificate), _, _ = place.issued
@@ -310,7 +316,11 @@ async def test_what_is_asked_of_a_log_that_is_lost_is_answered_as_far_as_it_can_
     await place.run("recover", "--yes")
     await place.served(lately)
     shutil.rmtree(tmp_path / "logs/default-1")
+    for id, _ in place.issued:
+        assert "log default-1 is not there" in await place.wrong("prove", id)
     await place.served(after)
+    place.change(sqlalchemy.update(tables.current).values(log_number=65_535))
+    assert "65535 is the last log number" in (await place.run("recover", "--yes", code=2)).stderr
 
 
 async def test_certificates_of_an_earlier_log_of_another_dialect_and_hash_are_found_in_it(tmp_path):
@@ -349,6 +359,10 @@ async def test_what_cannot_be_done_is_said_in_a_line(tmp_path, fresh_database):
         (line,) = (await place.run(*words, code=2)).stderr.splitlines()[-1:]
         assert line.startswith("greatseal: CA "), words
     assert "no log yet" in (await place.run("show")).stdout
+    for mtc in ({"mtc": {"enabled": False}}, {}):
+        config.pop("mtc", None)
+        (tmp_path / "ca.toml").write_text("".join(_toml(name, values) for name, values in (config | mtc).items()))
+        assert "no CA of the configuration has a log" in (await place.run("show", code=2)).stderr
 
 
 def _toml(name: str, values: Any) -> str:

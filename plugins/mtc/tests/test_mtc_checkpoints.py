@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from greatseal.api.declarations import Job
 from greatseal.api.problems import Conflict, StartProblem
+from greatseal.db.tables import insert_new
 from greatseal.testing import FakeClock
 from greatseal.testing.schema import schema_matches
 from greatseal.testing.service import document, serve
@@ -22,7 +23,7 @@ from greatseal_mtc.stored_checkpoints import keep, listed, newest_of
 from greatseal_mtc.stored_landmarks import active, allocate, covering
 from greatseal_mtc.structures import Checkpoint as CheckpointDer
 from greatseal_mtc.structures import LandmarkCertificate
-from greatseal_mtc.tables import SCHEMA, checkpoint, cosignature, landmark
+from greatseal_mtc.tables import SCHEMA, checkpoint, cosignature, landmark, witnessed
 from greatseal_mtc.verify import Refused, verify_certificate, verify_landmark
 
 TREE = {"default": {"issue_as": "mtc"}}
@@ -100,15 +101,17 @@ async def test_ca_034_old_checkpoints_go_with_what_others_signed_for_them(open_d
     def cosigned(tx):
         for row in tx.all(select(checkpoint.c.sequence_no)):
             place = {"ca_id": "default", "sequence_no": row.sequence_no, "url": "u", "first": 0, "last": 1, "der": b"", "received_at": 0}
-            tx.run(cosignature.insert().values(**place))
+            tx.run(insert_new(cosignature), **place)
+            line = {"ca_id": "default", "sequence_no": row.sequence_no, "url": "u", "line": "", "of_log": 0, "received_at": 0}
+            tx.run(insert_new(witnessed), **line)
 
-    await desk.db.write(cosigned)
     for number in range(4):
+        await desk.db.write(cosigned)
         await desk.certify(f"{number}.example.com")
         await log.checkpoints.run()
 
     assert [row.sequence_no for row in await rows_of(desk, checkpoint)] == [3, 4]
-    assert [row.sequence_no for row in await rows_of(desk, cosignature)] == []
+    assert [[row.sequence_no for row in await rows_of(desk, one)] for one in (cosignature, witnessed)] == [[3], [3]]
     assert (await desk.db.read(listed, "default", 10))[0] == log.checkpoints.published.checkpoint
 
 

@@ -432,9 +432,10 @@ async def test_a_state_of_a_log_of_another_hash_is_refused(log, keys, tmp_path):
 
 async def test_a_state_that_cannot_be_read_or_written_is_told_in_a_line(log, keys, tmp_path):
     log.grow(3)
-    for state in (tmp_path, tmp_path / "nowhere" / "log.state"):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for state, said in ((tmp_path, "is a directory"), (tmp_path / "nowhere" / "s", "there is no folder"), (tmp_path / "circle", "be read")):
         found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(state))
-        assert (found.exit_code, "Traceback" in found.output) == (2, False), found.output
+        assert (found.exit_code, said in found.stderr, "Traceback" in found.output) == (2, True, False), found.output
     tmp_path.joinpath(".log.state.draft").mkdir()
 
     found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(tmp_path / "log.state"))
@@ -459,6 +460,16 @@ async def test_evidence_is_not_written_over_by_what_a_log_shows_later(log, keys,
     assert (tmp_path / "log.state.evidence").read_bytes() == first + b"\n" + other.note().encoded
     assert (tmp_path / "log.state.evidence.2").read_bytes() == b"nothing to see here"
     assert not (tmp_path / "log.state.evidence.3").exists()
+
+
+async def test_a_lie_without_a_checkpoint_that_proves_it_leaves_no_evidence(log, keys, tmp_path):
+    log.grow(4)
+    log.replaced["tile/0/000.p/4"] = lambda: b""
+
+    found = await asyncio.to_thread(run, log.url, "--keys", keys, "--state", str(tmp_path / "log.state"), "--from-now")
+
+    assert (found.exit_code, "bytes, not 128" in found.stderr, found.stderr.count("\n")) == (3, True, 1), found.output
+    assert [one.name for one in tmp_path.iterdir()] == ["log.keys"]
 
 
 async def test_evidence_that_cannot_be_written_is_shown(log, keys, tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ class Checking:
             raise Wrong(f"{name.path} cannot be read: {error}", start) from None
         size = view.hash.size
         for at, one in enumerate(entries):
-            if tile is None or view.hash.leaf(one) != tile[at * size : (at + 1) * size]:
+            if view.hash.leaf(one) != (tile or b"")[at * size : (at + 1) * size]:
                 raise Wrong(f"the entry {start + at} is not the one whose hash is in {name.path}", start + at)
 
     async def _tiles(self, completed: dict[str, bytes]) -> None:

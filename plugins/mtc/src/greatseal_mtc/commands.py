@@ -91,7 +91,7 @@ async def prove(plugin: Plugin, host: Host, ca_id: str | None, certificate: str,
     id = _id(logs, ca_id)
     found = await _certificate(host, id, certificate)
     entry = await host.db.read(find, found.id)
-    if entry is None or entry.index is None or entry.log_number is None:
+    if entry is None or entry.log_number is None:
         raise NotFound("the certificate is not in the log yet")
     view = logs.view_of(id, entry.log_number)
     if not await view.refresh():
@@ -145,18 +145,15 @@ def _id(logs: Logs, ca_id: str | None) -> str:
 
 
 async def _view(host: Host, logs: Logs, ca_id: str) -> tuple[LogView, Numbers]:
-    """The log that the CA writes. Raises StartProblem before there is one."""
+    """The log that the CA writes. Raises StartProblem before there is one, and LogCorrupt for one that was lost."""
     numbers = await host.db.read(numbers_of, ca_id)
     if numbers is None:
         raise StartProblem(_none_yet(ca_id))
     view = logs.view_of(ca_id, numbers.current)
     if not await view.refresh():
-        had = await _had(host, ca_id, numbers.current)
-        raise (
-            LogCorrupt(f"log {view.name} is empty, and had {had} entries: it was lost; {RECOVER}")
-            if had
-            else StartProblem(_none_yet(ca_id))
-        )
+        if had := await _had(host, ca_id, numbers.current):
+            raise LogCorrupt(f"log {view.name} is empty, and had {had} entries: it was lost; {RECOVER}")
+        raise StartProblem(_none_yet(ca_id))
     return view, numbers
 
 

@@ -45,14 +45,12 @@ class Landmarks:
         log = self._log
         size, _ = log.log.head
         last = await self._host.db.read(newest, log.ca_id, log.number)
-        if size < 1 or (last is not None and last.tree_size >= size):
+        if last is not None and last.tree_size >= size:
             return None
         if log.checkpoints.published is None or log.checkpoints.published.size < size:
             await log.checkpoints.run()
         published = log.checkpoints.published
-        if published is None or (last is not None and last.tree_size >= published.size):
-            return None
-        if await self._representative(published.size) is None:
+        if published is None or await self._representative(published.size) is None:
             return None
         return await self._host.db.write(allocate, log.ca_id, log.number, published.size)
 

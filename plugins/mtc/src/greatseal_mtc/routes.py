@@ -173,7 +173,7 @@ class MtcRoutes:
     @staticmethod
     def _is_numbered(call: Call) -> bool:
         """Whether the path names the number of a log, and not that of a landmark."""
-        return "number" in call.path and "/mtc/{number}/" in call.route.path
+        return "/mtc/{number}/" in call.route.path
 
     def _current(self, call: Call) -> LogDocuments:
         log = self._log(call)
