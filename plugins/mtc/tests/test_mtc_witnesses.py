@@ -156,6 +156,8 @@ async def test_f16_a_witness_that_lies_is_refused(open_desk, there):
         newest, _ = await grown(desk)
         assert await desk.db.read(witnesses_of, "default", newest.sequence_no) == {}, what
         assert desk.log().checkpoints.published.note == newest.note, what
+    events = await desk.rows(select(audit).where(audit.c.event_type == "log.cosigner"))
+    assert sum("status 409 without a size: " in one.detail for one in events) == 1
     witness.changed = None
     newest, _ = await grown(desk)
     assert len(await desk.db.read(witnesses_of, "default", newest.sequence_no)) == 1
