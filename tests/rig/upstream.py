@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 from aiohttp import web
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from greatseal.jose.algorithms import ALGORITHMS
 from greatseal.jose.compact import b64url_encode, sign_compact
@@ -32,7 +32,7 @@ class Stub:
     def __init__(self, url: str, now: Callable[[], int]) -> None:
         self.url = url
         self.now = now
-        self.key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = ec.generate_private_key(ec.SECP256R1())
+        self.key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey = ec.generate_private_key(ec.SECP256R1())
         self.alg = "ES256"
         self.metadata: dict[str, Any] = {}
         self.claims: dict[str, Any] = {}

@@ -107,6 +107,7 @@ CLAIMS = {
     "hash": ({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, "at_hash"),
     "no-sub": ({"sub": None}, "sub"),
     "sub-of-two-lines": ({"sub": "ada-1\nann"}, "sub"),
+    "sub-after-a-blank": ({"sub": " ada-1"}, "sub"),
     "long-sub": ({"sub": "x" * 257}, "sub"),
     "sub-as-number": ({"sub": 7}, "sub"),
     "logout-token": ({"events": {}}, "events"),
@@ -145,6 +146,7 @@ async def test_s040_s041_s042_an_id_token_that_the_provider_did_not_sign_signs_n
 ANSWERS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no-id-token": (lambda answer: {**answer, "id_token": None}, "no ID token"),
     "no-access-token": (lambda answer: {**answer, "access_token": None}, "no access token"),
+    "access-token-of-other-letters": (lambda answer: {**answer, "access_token": "\xe4"}, "no access token"),
     "another-type": (lambda answer: {**answer, "token_type": "mac"}, "no access token"),
     "refusal": (lambda _answer: web.json_response({"error": "invalid_client"}, status=401), "invalid_client"),
     "refusal-with-200": (lambda _answer: {"error": "bad_verification_code"}, "bad_verification_code"),
@@ -362,3 +364,32 @@ async def test_userinfo_of_somebody_else_is_refused(tmp_path: Any) -> None:
         for userinfo in ({"sub": "other"}, {"sub": None}, ["x"]):
             opened.stub.userinfo = userinfo
             assert (await opened.sign_in()).status == 502
+
+
+@pytest.mark.parametrize("token", ["a b", "a\x7fb", "a\nb"])
+async def test_an_access_token_that_no_header_may_have_goes_nowhere(tmp_path: Any, token: str) -> None:
+    async with open_federation(tmp_path, table={"realm": "PARTNER.EXAMPLE"}) as opened:
+        opened.stub.claims = {"at_hash": None}
+        opened.stub.token = lambda answer: {**answer, "access_token": token}
+
+        await refused(opened, "characters that no header may have")
+        assert [path for path, _, _ in opened.stub.asked if path.endswith("/userinfo")] == []
+
+
+async def test_s102_a_state_is_of_the_provider_that_it_was_made_for(tmp_path: Any) -> None:
+    async with open_federation(tmp_path, {"id": "second"}) as opened:
+        for upstream in ("partner", "second"):
+            await opened.link("ann", upstream=upstream)
+        request = await opened.begin()
+        code = opened.stub.code(request)
+
+        assert (await opened.arrive(upstream="second", code=code, state=request["state"])).status == 400
+        assert (await opened.arrive(code=code, state=request["state"])).status == 303
+
+
+async def test_an_answer_with_neither_a_code_nor_an_error_signs_nobody_in(tmp_path: Any) -> None:
+    async with open_federation(tmp_path) as opened:
+        for query in ({}, {"code": "x" * 4097}):
+            request = await opened.begin()
+            assert (await opened.arrive(state=request["state"], **query)).status == 502
+        assert opened.stub.asked == []

@@ -150,7 +150,10 @@ async def test_three_mails_an_hour_and_none_for_who_has_no_address_or_no_session
 
         assert [answer.status for answer in answers] == [200, 200, 200, 429]
         assert len(await links(desk)) == 3
-        assert (await desk.get(PAGE, cookie=await desk.cookie("ben"), headers=BROWSER)).status == 404
+        ben = await desk.cookie("ben")
+        assert (await desk.get(PAGE, cookie=ben, headers=BROWSER)).status == 404
+        shown = [PAGE in (await desk.get("/account", cookie=one, headers=BROWSER)).text for one in (cookie, ben)]
+        assert shown == [True, False]
         for answer in (await desk.get(PAGE, headers=BROWSER), await desk.post(PAGE, data={"x": "y"}, headers=BROWSER)):
             assert answer.location.startswith("/ui/auth/login")
 
@@ -166,3 +169,23 @@ async def test_s066_a_form_of_another_site_sends_and_confirms_nothing(opened: Op
         assert (await desk.post(PAGE, data={"x": "y"}, cookie=cookie, headers=evil)).status == 403
         assert await desk.events("mail_confirmed") == []
         assert len(await links(desk)) == 1
+
+
+async def test_the_link_of_who_is_no_more_leads_nowhere(opened: Opened, tmp_path: Path) -> None:
+    async with opened() as desk:
+        await form(desk, PAGE, await desk.cookie("ann"))
+        (link,) = await links(desk)
+        users = tmp_path / "users.toml"
+        users.write_text(users.read_text().replace('username = "ann"', 'username = "anna"'))
+
+        assert (await desk.get(link, headers=BROWSER)).status == 403
+
+
+async def test_where_no_mail_reaches_a_person_nothing_is_confirmed(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, "notices") as desk:
+        users = tmp_path / "users.toml"
+        users.write_text(users.read_text().replace('username = "ann"', 'username = "ann"\nemail = "ann@example.org"'))
+        cookie = await desk.cookie("ann")
+
+        assert (await desk.get(PAGE, cookie=cookie, headers=BROWSER)).status == 404
+        assert PAGE not in (await desk.get("/account", cookie=cookie, headers=BROWSER)).text

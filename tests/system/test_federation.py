@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from rig.people import write_users
 from rig.upstream import CLIENT, request_of
 from security.idp_desk import PASSWORD, open_desk
@@ -412,3 +413,12 @@ async def test_idp_146_without_a_directory_there_are_no_other_providers(plain: F
     assert (await desk.get(f"{path}/partner", cookie=desk.admin)).outcome == (404, "not_found")
     change = {"default_acr": None, "default_amr": []}
     assert (await desk.ask("PUT", f"{path}/partner", cookie=desk.admin, json=change)).outcome == (404, "not_found")
+
+
+async def test_the_hash_of_an_access_token_is_not_looked_at_where_no_specification_says_which_it_is(plain: Federation) -> None:
+    """EdDSA: the algorithm names no digest."""
+    await plain.link("ann")
+    own = ed25519.Ed25519PrivateKey.generate()
+    plain.stub.key, plain.stub.alg = own, "EdDSA"
+
+    assert (await plain.me(await plain.sign_in()))["sub"] == "ann@LOCALHOST"

@@ -90,6 +90,9 @@ async def test_idp_010_idp_060_idp_252_a_person_signs_in_at_the_provider_that_th
 
 async def test_idp_251_idp_252_a_linked_account_comes_before_what_the_directory_says(opened: Any) -> None:
     await opened.link("dave")
+    opened.slapd.replace("dave", "ipaUserAuthType", "password")
+    refused = await opened.sign_in()
+    assert (refused.status, "does not allow a sign-in through another provider" in refused.text) == (403, True)
 
     assert (await opened.desk.get("/api/auth/federated-hint?username=dave")).json == {"upstream_id": "partner"}
     for name in ("alice", "nobody", "*"):

@@ -159,11 +159,22 @@ async def test_sessions_whose_time_is_over_are_forgotten(flow: Federation) -> No
     assert await flow.desk.rows(t.session) == []
 
 
+async def test_a_logout_token_of_a_provider_whose_metadata_lie_is_asked_for_again(plain: Federation) -> None:
+    signed_in = await plain.sign_in()
+    plain.desk.service.kernel.hooks.instances["federation"].assembly(None).metadata.forget("partner")  # type: ignore[attr-defined]
+    plain.stub.metadata = {"issuer": "https://evil.example"}
+
+    assert (await told(plain, plain.stub.logout_token(sid="sid-1"))).status == 503
+    assert await is_live(plain, signed_in)
+
+
 async def test_a_frame_of_the_provider_s_page_ends_the_session_that_it_names(plain: Federation) -> None:
     first = await plain.sign_in()
     path = "/frontchannel/logout/partner"
     for query in ({}, {"iss": plain.stub.url}, {"sid": "sid-1"}, {"iss": "https://evil.example", "sid": "sid-1"}):
         assert (await plain.desk.get(f"{path}?{urlencode(query)}", headers=BROWSER)).status == 400
+    for sid in ("x" * 257, "sid-1\0"):
+        assert (await plain.desk.get(f"{path}?{urlencode({'iss': plain.stub.url, 'sid': sid})}")).status == 400
     assert (await plain.desk.get(f"{path}?{urlencode({'iss': plain.stub.url, 'sid': 'another'})}")).status == 200
     assert await is_live(plain, first)
 
@@ -275,6 +286,9 @@ async def test_s079_an_account_is_linked_by_its_person_alone(plain: Federation) 
     plain.stub.claims = {"sub": "evil-1"}
     refused = await plain.arrive(code=plain.stub.code(request), state=request["state"], cookie=await desk.cookie("ann"))
     assert (refused.status, "is not linked" in refused.text) == (400, True)
+    started = await desk.post("/account/connections/link", data=fields, cookie=cookie + "; " + plain.browser, headers=headers)
+    nobody = request_of(started.location)
+    assert (await plain.arrive(code=plain.stub.code(nobody), state=nobody["state"])).status == 400, "whoever it was has signed out"
     again = request_of(
         (await desk.post("/account/connections/link", data=fields, cookie=cookie + "; " + plain.browser, headers=headers)).location
     )

@@ -203,6 +203,16 @@ async def test_okta_with_a_key_in_place_of_a_secret(tmp_path: Path) -> None:
         assert "d" not in jwk
 
 
+@pytest.mark.parametrize("uri", [None, 7, "", "urn:a\nb", "urn:" + "x" * 512])
+async def test_a_pushed_request_without_a_name_leads_nobody_there(tmp_path: Path, uri: Any) -> None:
+    async with provider(tmp_path, "keycloak", "/realms/main") as opened:
+        opened.stub.answer = lambda asked: (
+            web.json_response({"request_uri": uri, "expires_in": 60}, status=201) if asked.path.endswith("/par/request") else None
+        )
+
+        assert (await opened.start()).status == 502
+
+
 @pytest.mark.parametrize(("refused", "status"), [(400, 502), (500, 503)])
 async def test_a_pushed_request_that_is_refused_leads_nobody_there(tmp_path: Path, refused: int, status: int) -> None:
     async with provider(tmp_path, "keycloak", "/realms/main") as opened:

@@ -294,6 +294,14 @@ async def test_where_the_file_may_not_be_written_there_is_no_page(opened, sectio
         there = "users" not in sections
         assert (f'href="{FORGOT}"' in (await desk.get("/ui/auth/login", headers=BROWSER)).text) is there
         assert [(await desk.get(path, headers=BROWSER)).status for path in (FORGOT, RESET)] == ([200, 403] if there else [404, 404])
+        form = hidden_fields(await desk.get("/ui/auth/login", headers=BROWSER), "login-form")
+        asked = [await desk.post(path, data={**form, "username": "ann"}, headers=BROWSER) for path in (FORGOT, RESET)]
+        assert [one.status for one in asked] == ([403, 403] if there else [404, 404])
+
+
+async def test_where_no_mail_reaches_a_person_there_is_no_page(tmp_path):
+    async with open_desk(tmp_path, "notices", users={"writable": True}) as desk:
+        assert (await desk.get(FORGOT, headers=BROWSER)).status == 404
 
 
 async def test_s066_a_form_of_another_site_is_refused(opened):

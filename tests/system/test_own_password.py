@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rig.carrier import CARRIER, carrier_of
 from security.idp_desk import BROWSER, PASSWORD, open_desk
+from security.idp_federation import open_federation
 from security.idp_otp import app_of
 
 from greatseal.api.directory import DirectoryUnavailable
@@ -87,6 +88,35 @@ async def test_what_is_typed_wrong_is_said_and_changes_nothing(opened: Opened, f
         assert (answer.status, words in answer.text) == (status, True), answer.text
         assert (await desk.get("/api/auth/me", cookie=cookie)).status == 200
         assert (await desk.login("ann", PASSWORD)).status == 200
+
+
+@pytest.mark.parametrize("field", ["old_password", "new_password"])
+async def test_a_form_without_a_password_changes_nothing(opened: Opened, field: str) -> None:
+    async with opened() as desk:
+        cookie = await desk.cookie("ann")
+        page = await desk.get(PAGE, cookie=cookie, headers=BROWSER)
+        form = {**hidden_fields(page, "own-password-form"), "old_password": PASSWORD, "new_password": NEW}
+        del form[field]
+        answer = await desk.post(
+            PAGE, data=form, cookie="; ".join([cookie, *(one.partition(";")[0] for one in page.cookies)]), headers=BROWSER
+        )
+
+        assert (answer.status, "enter the old password and the new one" in answer.text.lower()) == (400, True)
+        assert (await desk.login("ann", PASSWORD)).status == 200
+
+
+async def test_who_has_no_password_here_has_no_page(tmp_path: Path) -> None:
+    async with open_federation(tmp_path, table={"realm": "PARTNER.EXAMPLE", "username_claim": "name"}, users={"writable": True}) as there:
+        there.stub.claims = {"name": "ada"}
+        cookie = (await there.sign_in("/account")).cookie
+
+        for answer in (
+            await there.desk.get(PAGE, cookie=cookie, headers=BROWSER),
+            await there.desk.post(PAGE, data={"x": "y"}, cookie=cookie),
+        ):
+            assert answer.status == 404
+        assert PAGE not in (await there.desk.get("/account", cookie=cookie, headers=BROWSER)).text
+        assert PAGE in (await there.desk.get("/account", cookie=await there.desk.cookie("ann"), headers=BROWSER)).text
 
 
 async def test_s077_guesses_of_the_old_password_count_as_those_of_a_sign_in(opened: Opened) -> None:
