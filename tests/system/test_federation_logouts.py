@@ -1,7 +1,8 @@
 """Sign-outs that are told across: a provider to us, in the back and in the front, and from here to the provider; and linked accounts."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import AsyncMock
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -157,6 +158,20 @@ async def test_sessions_whose_time_is_over_are_forgotten(flow: Federation) -> No
     await made.assembly(None).sessions.carry_on()
 
     assert await flow.desk.rows(t.session) == []
+
+
+async def test_what_is_no_logout_token_is_of_no_node(plain: Federation) -> None:
+    instance: Any = plain.desk.service.kernel.hooks.instances["federation"]
+    (route,) = [one for one in instance.assembly(None).routes if one.path.startswith("/backchannel/logout/")]
+
+    class Asked:
+        path: ClassVar = {"upstream_id": "partner"}
+
+        def __init__(self, body: bytes) -> None:
+            self.raw = AsyncMock(return_value=body)
+
+    for body in (b"", b"logout_token=x", b"logout_token=a&logout_token=b"):
+        assert await route.owner(Asked(body)) is None
 
 
 async def test_a_logout_token_of_a_provider_whose_metadata_lie_is_asked_for_again(plain: Federation) -> None:

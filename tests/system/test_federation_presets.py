@@ -124,6 +124,7 @@ async def test_github_has_no_id_token(tmp_path: Path) -> None:
         for id in (None, True, "", [1]):
             stub.userinfo["id"] = id
             assert (await opened.sign_in()).status == 502
+        assert (await opened.desk.post("/backchannel/logout/partner", data={"logout_token": "x"})).status == 404
         # It tells no moment of a sign-in, and asks nobody again.
         waiting = request_of((await opened.desk.authorize(max_age="60")).location)["return_to"]
         assert (await opened.start(waiting)).status == 403
