@@ -19,7 +19,7 @@ from security.idp_federation import ACCOUNTS, Federation, open_federation
 from security.idp_otp import App
 from security.idp_passkeys import API, Passkeys
 
-from greatseal.testing.desk import Answer, hidden_fields
+from greatseal.testing.desk import Answer, hidden_fields, told
 from greatseal_users_file.edit import write
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -202,6 +202,29 @@ async def test_who_is_disabled_signs_in_as_somebody_else_in_the_same_browser(hou
 
     assert (done.status, (await desk.get("/api/auth/me", cookie=done.cookie)).json["sub"]) == (303, f"ann@{FILE}")
     assert (started.status, out.status) == (303, 200)
+
+
+@pytest.mark.parametrize("prompt", [None, "login", "select_account"])
+async def test_an_application_is_not_refused_for_who_was_disabled_at_the_browser(house: House, prompt: str | None) -> None:
+    """Whoever sits there now is asked to sign in; to the application it is as if nobody were."""
+    desk = house.desk
+    house.in_file("ben", enabled=True)
+    cookie = await desk.cookie("ben")
+    house.in_file("ben", enabled=False)
+
+    silent = await desk.authorize(cookie, prompt="none")
+    asked = await desk.authorize(cookie, prompt=prompt)
+    assert (told(silent)["error"], asked.location.partition("?")[0]) == ("login_required", "/ui/auth/login")
+    page = await desk.get(asked.location, cookie=cookie, headers=BROWSER)
+    jar = "; ".join([cookie, *(one.partition(";")[0] for one in page.cookies)])
+    form = {**hidden_fields(page, "login-form"), "password": PASSWORD}
+    refused = await desk.post("/login", data={**form, "username": "ben"}, cookie=jar, headers=BROWSER)
+    done = await desk.post("/login", data={**form, "username": "ann"}, cookie=jar, headers=BROWSER)
+    answered = await desk.get(done.location, cookie=done.cookie)
+
+    assert (refused.status, "greatseal_session=" in "".join(refused.cookies)) == (403, False)
+    tokens = (await desk.redeem(told(answered)["code"])).json
+    assert (await desk.userinfo(tokens["access_token"])).json["sub"] == f"ann@{FILE}"
 
 
 async def test_the_page_that_tells_of_the_disabled_account_has_the_way_out(house: House) -> None:

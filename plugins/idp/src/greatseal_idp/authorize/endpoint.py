@@ -7,7 +7,7 @@ import msgspec
 from greatseal.api.authorization import LoginRequired, UnmetAuthenticationRequirements
 from greatseal.api.clients import Client, Clients
 from greatseal.api.http import Call, Handler, Parameters, Reply, Route
-from greatseal.api.identity import Login, SessionView
+from greatseal.api.identity import AccountRefused, Login, SessionView
 from greatseal.api.moments import SECOND
 from greatseal.api.problems import BadRequest, Problem, RateLimited
 from greatseal.api.tokens import Tokens
@@ -120,9 +120,16 @@ class AuthorizeEndpoint:
 
         Otherwise a link to this service would lead to whatever page a stranger named (RFC 9700 s4.11.2).
         """
-        if client.host is not None and await self._login.session(call) is None:
+        if client.host is not None and await self._session(call) is None:
             raise problem
         return await self._responses.refuse(call, to, problem)
+
+    async def _session(self, call: Call) -> SessionView | None:
+        """The session of the call; none where its person may not use it: somebody else may sit there by now, and is asked to sign in."""
+        try:
+            return await self._login.session(call)
+        except AccountRefused:
+            return None
 
     async def _client(self, parameters: Parameters) -> Client:
         client_id = parameters.get("client_id")
@@ -155,7 +162,7 @@ class AuthorizeEndpoint:
     ) -> Reply:
         """Answer a checked request: sign-in, consent, or a code. ``since`` is when one with a ``handle`` began to wait."""
         try:
-            session = await self._login.session(call)
+            session = await self._session(call)
             if session is None and call.method == "POST" and parameters is not None:
                 return await self._as_get(call, kept, parameters)
             now = self._host.clock.now()
