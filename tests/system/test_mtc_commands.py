@@ -179,7 +179,11 @@ async def test_a_proof_is_written_for_a_certificate_by_file_id_and_serial(place,
 
     late, _ = place.issued[2]
     assert "no checkpoint has the certificate yet" in await place.wrong("prove", late)
-    for words, said in (("abcdef", "has not issued"), ("xyz", "hexadecimal"), (str(tmp_path / "ca.toml"), "has no certificate")):
+    for words, said in (
+        ("abcdef", "has not issued"),
+        ("xyz.pem", "xyz.pem is no file that can be read and no id"),
+        (str(tmp_path / "ca.toml"), "has no certificate"),
+    ):
         assert said in await place.wrong("prove", words)
     of_late = tables.entry.c.certificate_id == late
     for change in (sqlalchemy.update(tables.entry).values(log_number=None, position=None), sqlalchemy.delete(tables.entry)):

@@ -207,11 +207,18 @@ async def _certificate(host: Host, ca_id: str, text: str) -> Certificate:
     if der is not None:
         found = await host.db.read(issuance.identical, ca_id, der)
     elif (found := await issuance.certificate(text)) is None:
-        serial = serial_in(text)
+        serial = _serial(text)
         found = await host.db.read(issuance.find, ca_id, serial, "x509") or await host.db.read(issuance.find, ca_id, serial, MTC)
     if found is None or found.ca_id != ca_id:
         raise NotFound(f"CA {ca_id} has not issued that certificate")
     return found
+
+
+def _serial(text: str) -> bytes:
+    try:
+        return serial_in(text)
+    except BadRequest as error:
+        raise BadRequest(f"{text} is no file that can be read and no id of a certificate; {error.detail}") from None
 
 
 def _read(path: Path) -> bytes | None:

@@ -55,8 +55,8 @@ def notes(settings: Mapping[str, MtcSettings], issuance: Issuance) -> list[str]:
         kept = one.max_active_landmarks * one.landmark_interval_secs
         if kept < days * DAY:
             found.append(
-                f"[mtc] max_active_landmarks: landmarks of CA {ca_id!r} are kept for {kept // DAY} days and certificates live for {days}: "
-                "then their landmark certificate is gone before they end; give more landmarks or a longer landmark_interval_secs"
+                f"[mtc] max_active_landmarks: landmarks of CA {ca_id!r} are kept for {kept / DAY:.3g} days and certificates live for "
+                f"{days}: then their landmark certificate is gone before they end; give more landmarks or a longer landmark_interval_secs"
             )
         found += [
             f"[[mtc.cosigners]] {cosigner.url}: its signatures are not checked, since cosigner_id_cert_pem is left out"
