@@ -12,15 +12,17 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import tomlkit
-from faults.identity import PASSWORD, USER, Identity, Visitor
+from faults.identity import PASSWORD, Identity, Visitor
 from faults.invariants import rows_of
 from faults.test_kills import ALL, KILLS
 from rig.mailbox import Mailbox
+from rig.people import write_users
 
 from greatseal.testing.desk import forgetful
 
 POINTS = ("notices.carried", "db.commit", "db.committed")
+PEOPLE = [f"person{number}" for number in range(40)]
+"""So many that none of them is over the ten notices of an hour."""
 SPREAD = [(point, hit * (3 if point.startswith("db.") else 1)) for hit in (1, 2, 3) for point in POINTS]
 
 
@@ -38,8 +40,8 @@ async def test_two_hundred_kills_around_notices_at_each_point(database_url, tmp_
     record_property("figures", await kill(database_url, tmp_path, plan))
 
 
-class Person(Visitor):
-    """Signs in with one program after another, and reads the mail about each before the next, unless a kill comes first."""
+class Household(Visitor):
+    """One person after the other signs in with another program each time, and waits for a mail before the next, or for a kill."""
 
     stop = False
 
@@ -52,12 +54,13 @@ class Person(Visitor):
     async def work(self) -> None:
         while not self.stop:
             self.tried += 1
-            body = {"username": USER, "password": PASSWORD}
+            body = {"username": PEOPLE[self.tried % len(PEOPLE)], "password": PASSWORD}
+            told = self.box.mails.qsize()  # a mail may be faster than the answer
             answer = await self.ask("POST", "/api/auth/login", json=body, headers={"User-Agent": f"p{self.tried}/1"})
             if answer is not None:
                 assert answer.status == 200, answer
                 self.acknowledged.add(self.tried)
-                pid, told = self.service.pid, self.box.mails.qsize()
+                pid = self.service.pid
                 while self.service.pid == pid and self.box.mails.qsize() == told and not self.stop:  # noqa: ASYNC110  # a thread tells
                     await asyncio.sleep(0.005)
 
@@ -66,19 +69,17 @@ async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
     """Carry out the plan while somebody signs in, let all mails come, and compare them with what was acknowledged."""
     with Mailbox(folder, "off").served() as box:
         service = Identity(folder, database, plugins={"enabled": ["idp", "users-file", "notices"]}, notices=box.settings())
-        users = folder / "users.toml"
-        document = tomlkit.parse(users.read_text())
-        document["user"][0]["email"] = "admin@example.org"
-        users.write_text(tomlkit.dumps(document))
+        write_users(folder / "users.toml", PASSWORD, {name: {"email": f"{name}@example.org"} for name in PEOPLE})
         async with service.warm(), forgetful() as http:
             async with asyncio.TaskGroup() as group:
-                person = Person(service, http, box)
-                group.create_task(person.work())
+                household = Household(service, http, box)
+                group.create_task(household.work())
                 for point, hit in plan:
                     await service.start(f"{point}:kill:{hit}")
                     await service.killed()
+                    make_due(database)
                 assert await service.start()
-                person.stop = True
+                household.stop = True
             assert await service.end() == {"code": 0}
             make_due(database)
             assert await service.start()
@@ -88,15 +89,15 @@ async def kill(database: str, folder: Path, plan: list[tuple[str, int]]) -> str:
         told = [int(re.findall(r"Browser: Program p(\d+)", box.read().get_content())[0]) for _ in range(box.mails.qsize())]
         with rows_of(database) as ask:
             happened = ask("SELECT count(*) FROM core_audit WHERE event_type = 'login_success'")[0][0]
-    assert person.acknowledged <= set(told)
-    assert set(told) <= set(range(1, person.tried + 1))
+    assert household.acknowledged <= set(told)
+    assert set(told) <= set(range(1, household.tried + 1))
     assert len(set(told)) == happened
     return f"{len(plan)} kills, {happened} sign-ins, {len(told)} mails"
 
 
 def make_due(database: str) -> None:
-    """What the killed ones were at is begun again now, not in a minute."""
-    statement = "UPDATE notices_notice SET due_at = 0"
+    """What the killed ones were at is begun anew, now and not in a minute: by then more would wait than a person may have."""
+    statement = "UPDATE notices_notice SET due_at = 0, attempts = 0"
     if database.startswith("sqlite"):
         with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as store:
             store.execute(statement)
