@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from greatseal_openid_federation.policy import OPERATORS, PolicyError, applied, combined, enforced, merged, read
@@ -289,6 +289,7 @@ def test_merging_is_associative_also_in_what_it_refuses(one: Any, two: Any, thre
     assert canonical(joined(one, one)) == canonical(one)
 
 
+@example({"value": None}, {"add": []}, ABSENT)
 @given(POLICIES, POLICIES, VALUES)
 def test_no_subordinate_makes_a_policy_more_permissive(superior: Any, subordinate: Any, value: Any) -> None:
     superior, subordinate = good(superior), good(subordinate)

@@ -130,7 +130,7 @@ _MERGES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 )
 
 _CONFLICTS: Sequence[tuple[str, str, Callable[[Any, Any], bool]]] = (
-    ("value", "add", lambda value, add: not _keys(add) <= _keys(value)),
+    ("value", "add", lambda value, add: value is None or not _keys(add) <= _keys(value)),
     ("value", "default", lambda value, _: value is None),
     ("value", "one_of", lambda value, one_of: _key(value) not in _keys(one_of)),
     ("value", "subset_of", lambda value, subset_of: not _keys(value) <= _keys(subset_of)),
